@@ -1,0 +1,166 @@
+"""The profiles and prompts that come with draftgate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import fixtures
+from fixtures.catalog.select import Catalog, load_profiles, shipped_profiles
+
+BUILTIN = Path(fixtures.__file__).parent / "models" / "builtin"
+KIMI = {
+    "KIMI_K25_TARGET": "/m/t",
+    "KIMI_K25_DRAFT": "/m/d",
+    "KIMI_K25_AQMEDAI_DRAFT": "AQ-MedAI/Kimi-K25-eagle3",
+}
+
+
+@pytest.fixture(scope="module")
+def profiles() -> Catalog:
+    return load_profiles(environ=KIMI)
+
+
+def test_ids_and_floors(profiles: Catalog) -> None:
+    assert list(profiles) == ["kimi-k25", "kimi-k25-shape", "llama31-8b", "tiny"]
+    cells = {
+        "tiny": {
+            "none": None,
+            "eagle3-s3k1d4": 3.4,
+            "eagle3-s5k1d6": 4.8,
+            "eagle3-s3k4d8": 3.4,
+            "embed-s3k1d4": 3.4,
+        },
+        "llama31-8b": {
+            "none": None,
+            "eagle3-s3k1d4": 2.2,
+            "eagle3-s5k1d6": 2.6,
+            "eagle3-s7k4d8": 2.2,
+        },
+        "kimi-k25-shape": {"none": None, "eagle3-s3k1d4": None},
+        "kimi-k25": {
+            "none-tp8": None,
+            "own-s5k4d16-tp8": 1.9,
+            "own-s5k1d6-tp8": 1.9,
+            "own-s4k1d5-tp8": 1.9,
+            "aqmedai-s3k1d4-tp8": 1.9,
+        },
+    }
+    for name, floors in cells.items():
+        modes = ("cpu", "graph", "eager") if name == "tiny" else ("graph", "eager")
+        assert {spec.id: spec.acceptance_floor for spec in profiles[name].servers} == {
+            f"{name}/{cell}/{mode}": floor for cell, floor in floors.items() for mode in modes
+        }
+
+
+def test_every_draft_has_a_reference(profiles: Catalog) -> None:
+    for profile in profiles.values():
+        known = {spec.id for spec in profile.servers}
+        for spec in profile.servers:
+            assert (spec.reference_id is None) == (spec.speculation is None)
+            assert spec.reference_id is None or spec.reference_id in known
+
+
+def test_gpus_and_meaning(profiles: Catalog) -> None:
+    assert {spec.gpus for spec in profiles["kimi-k25"].servers} == {8}
+    assert {spec.gpus for spec in profiles["tiny"].servers} == {0, 1}
+    meaning = {name: profile.acceptance_means_something for name, profile in profiles.items()}
+    assert meaning == {
+        "kimi-k25": True,
+        "kimi-k25-shape": False,
+        "llama31-8b": True,
+        "tiny": True,
+    }
+
+
+def test_tiny_differs_by_device(profiles: Catalog) -> None:
+    gpu = next(spec for spec in profiles["tiny"].servers if spec.cuda_graphs)
+    cpu = next(spec for spec in profiles["tiny"].servers if spec.device == "cpu")
+    assert (gpu.attention_backend, cpu.attention_backend) == ("triton", None)
+    assert (gpu.mem_fraction_static, cpu.mem_fraction_static) == (0.3, None)
+    assert gpu.args == ("--sampling-backend", "pytorch", "--grammar-backend", "none")
+    assert cpu.args == ()
+    assert (gpu.throughput.gated, cpu.throughput.gated) == (False, True)
+
+
+def test_kimi_says_which_variables_it_needs() -> None:
+    bare = load_profiles(environ={})
+    assert bare["kimi-k25"].unset_variables == tuple(KIMI)
+    assert all(bare[name].unset_variables == () for name in bare if name != "kimi-k25")
+
+
+def test_the_shape_has_the_widths_of_kimi() -> None:
+    target = json.loads((BUILTIN / "kimi-k25-shape" / "config.json").read_text())
+    draft = json.loads((BUILTIN / "kimi-k25-shape-eagle3" / "config.json").read_text())
+    ids = draft["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+    assert (target["hidden_size"], target["num_hidden_layers"]) == (7168, 61)
+    assert target["vocab_size"] == draft["vocab_size"] == 163840
+    assert ids == [2, 30, 58]
+    assert draft["hidden_size"] * len(ids) == 21504
+    assert draft["max_position_embeddings"] >= target["max_position_embeddings"]
+    # Weights in bfloat16: embeddings and head, attention, one dense layer, experts with router.
+    hidden, heads = target["hidden_size"], target["num_attention_heads"]
+    nope, rope = target["qk_nope_head_dim"], target["qk_rope_head_dim"]
+    latent = target["kv_lora_rank"]
+    attention = hidden * target["q_lora_rank"] + target["q_lora_rank"] * heads * (nope + rope)
+    attention += hidden * (latent + rope) + heads * latent * (nope + target["v_head_dim"])
+    attention += heads * target["v_head_dim"] * hidden
+    experts = target["n_routed_experts"] + target["n_shared_experts"]
+    moe = 3 * hidden * target["moe_intermediate_size"] * experts
+    total = 2 * target["vocab_size"] * hidden + 61 * attention + 60 * moe
+    total += 3 * hidden * target["intermediate_size"]
+    assert 10.5e9 < 2 * total < 11.5e9
+
+
+def test_the_english_prompts_are_balanced() -> None:
+    lines = (BUILTIN / "prompts" / "english.jsonl").read_text().splitlines()
+    prompts = [json.loads(line) for line in lines]
+    assert all(set(prompt) == {"id", "category", "messages"} for prompt in prompts)
+    assert len({prompt["id"] for prompt in prompts}) == 40
+    assert Counter(prompt["category"] for prompt in prompts) == dict.fromkeys(
+        (
+            "writing",
+            "roleplay",
+            "reasoning",
+            "math",
+            "coding",
+            "extraction",
+            "stem",
+            "humanities",
+        ),
+        5,
+    )
+    # Any eight that begin the file, as the timed rounds take them, hold one of each category.
+    assert len({prompt["category"] for prompt in prompts[:8]}) == 8
+    for prompt in prompts:
+        (message,) = prompt["messages"]
+        assert message["role"] == "user"
+        assert len(message["content"]) > 100
+    assert len({prompt["messages"][0]["content"] for prompt in prompts}) == 40
+
+
+def test_reading_all_shipped_profiles_takes_less_than_a_tenth_of_a_second() -> None:
+    load_profiles(environ={})["tiny"]
+    started = time.perf_counter()
+    for profile in load_profiles(environ={}).values():
+        assert profile.servers
+    assert time.perf_counter() - started < 0.1
+    assert len(shipped_profiles()) == 4
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, fixtures.catalog.select; "
+        "print([m for m in ('torch', 'sglang', 'transformers', 'numpy') if m in sys.modules])"
+    )
+    folder = Path(fixtures.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
