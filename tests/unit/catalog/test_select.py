@@ -33,13 +33,14 @@ def refused(catalog: Catalog, *args: object, **kwargs: object) -> str:
     return str(error.value)
 
 
-def test_without_names_everything_that_has_its_variables(catalog: Catalog) -> None:
+def test_without_names_everything_even_what_needs_variables(catalog: Catalog) -> None:
     assert ids(catalog) == [
         "both/none/cpu",
         "both/none/graph",
         "both/eagle3-s3k1d4/cpu",
         "both/eagle3-s3k1d4/graph",
         "needy/none/graph",
+        "needy/eagle3-s3k1d4/graph",
     ]
 
 
