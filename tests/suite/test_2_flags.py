@@ -1,0 +1,23 @@
+"""What the server says it runs is what the profile asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.gate.flags import judge_algorithm, judge_flags
+
+
+@pytest.mark.speculative
+def test_eagle3_draft_is_served_as_eagle3(subject, judged):
+    judged(judge_algorithm(subject.draft.config["architectures"], subject.server.info))
+
+
+def test_server_runs_what_was_asked_for(spec, subject, judged):
+    judged(
+        judge_flags(
+            spec,
+            subject.server.info,
+            target_path=subject.pair.target_path,
+            draft_path=subject.pair.draft_path,
+        )
+    )

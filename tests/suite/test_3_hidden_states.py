@@ -1,0 +1,37 @@
+"""The hidden states on their way to the draft: how wide they are and where they come from."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.gate.hidden_states import (
+    judge_fc_width,
+    judge_layers,
+    judge_returned_width,
+    judge_step_widths,
+)
+
+pytestmark = pytest.mark.speculative
+
+
+@pytest.fixture
+def widths(spec, session, subject):
+    session.update(spec, widths=subject.widths)
+    return subject.widths
+
+
+def test_fc_is_fed_the_concatenated_layers(subject, widths, judged):
+    judged(judge_fc_width(widths, subject.draft.config["hidden_size"]))
+
+
+def test_server_returns_the_concatenated_layers(widths, judged):
+    judged(judge_returned_width(widths))
+
+
+def test_draft_steps_are_fed_the_plain_width(subject, widths, judged):
+    judged(judge_step_widths(widths, subject.draft.config["hidden_size"]))
+
+
+def test_draft_is_fed_the_layers_it_was_trained_on(spec, session, subject, judged):
+    session.update(spec, layers=subject.layers)
+    judged(judge_layers(subject.layers))

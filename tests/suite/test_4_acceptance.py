@@ -1,0 +1,34 @@
+"""How much of the draft's work the target accepts, and that the text does not change."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.gate.acceptance import judge_length, judge_text
+
+
+def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
+    _, texts = subject.acceptance_run
+    session.texts[spec.id] = texts
+    if spec.speculation is None:
+        return
+    reference = session.texts.get(spec.reference_id)
+    if reference is None:
+        pytest.skip(f"not measured: {spec.reference_id or 'a server without speculation'} ran not")
+    judged(judge_text(texts, reference, spec.reference_id))
+
+
+@pytest.mark.speculative
+def test_acceptance_length(spec, session, subject, judged):
+    sample, _ = subject.acceptance_run
+    session.update(spec, acceptance=sample)
+    if not session.profiles[spec.profile].acceptance_means_something:
+        pytest.skip("the profile says that acceptance means nothing here (random weights)")
+    judged(
+        judge_length(
+            sample,
+            num_steps=spec.speculation.num_steps,
+            floor=spec.acceptance_floor,
+            ceiling=spec.acceptance_ceiling,
+        )
+    )
