@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from fixtures.gate.acceptance import judge_length, judge_text
+from fixtures.gate.verdict import Status
+from fixtures.measure.samples import AcceptanceSample, PromptSample
+
+
+def sample(*counts: tuple[int, int]) -> AcceptanceSample:
+    """A run whose prompts generated (tokens) in (verify steps)."""
+    return AcceptanceSample(
+        prompts=tuple(
+            PromptSample(f"p{i}", tokens, steps, 0, "", "")
+            for i, (tokens, steps) in enumerate(counts)
+        ),
+        max_new_tokens=128,
+        concurrency=8,
+        prompt_set_sha256="",
+        histogram=None,
+    )
+
+
+def length(run: AcceptanceSample, floor: float | None = 3.4, ceiling: float | None = None):
+    return judge_length(run, num_steps=3, floor=floor, ceiling=ceiling)
+
+
+def test_length_is_a_ratio_of_sums():
+    assert sample((100, 50), (100, 20)).length == pytest.approx(200 / 70)
+
+
+@pytest.mark.parametrize(
+    ("run", "floor", "status", "words"),
+    [
+        (sample((128, 36)), 3.4, Status.PASS, "3.556"),
+        (sample((128, 40)), 3.2, Status.PASS, "3.200"),  # exactly at the floor
+        (sample((128, 40)), 3.21, Status.FAIL, "below the profile's floor 3.21"),
+        (sample((128, 127)), 3.4, Status.FAIL, "collapsed"),
+        (sample((110, 100)), None, Status.FAIL, "collapsed"),  # exactly at the tripwire
+        (sample((111, 100)), None, Status.PASS, "1.110"),
+        (sample((128, 32)), 3.4, Status.FAIL, "everything was accepted"),  # 127 tokens / 4
+        (sample((128, 33)), 3.4, Status.PASS, "3.879"),
+    ],
+)
+def test_limits(run, floor, status, words):
+    verdict = length(run, floor)
+    assert verdict.status is status
+    assert words in verdict.reasons[0]
+
+
+def test_ceiling_of_the_profile():
+    assert length(sample((128, 36)), ceiling=3.5).status is Status.FAIL
+    assert length(sample((128, 36)), ceiling=3.6).status is Status.PASS
+
+
+def test_a_run_without_verify_steps_is_not_judged():
+    run = AcceptanceSample((PromptSample("a", 128, None, 0, ""),), 128, 8, "", None)
+    with pytest.raises(ValueError, match="no verify steps"):
+        length(run)
+
+
+def test_text():
+    texts = {"a": (1, 2, 3), "b": (4, 5, 6)}
+    assert judge_text(texts, dict(texts), "tiny/none/cpu").status is Status.PASS
+    verdict = judge_text({"a": (1, 2, 3), "b": (4, 9, 6)}, texts, "tiny/none/cpu")
+    assert verdict.status is Status.FAIL
+    assert verdict.reasons[0].startswith(
+        "1 of 2 greedy texts differ from tiny/none/cpu's; the first is prompt b, at generated "
+        "token 1."
+    )
+    assert judge_text({"a": (1, 2, 3)}, texts, "x").status is Status.FAIL
+    assert judge_text({"a": (1, 2), "b": (4, 5, 6)}, texts, "x").status is Status.FAIL

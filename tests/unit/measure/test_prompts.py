@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from fixtures.client import Prompt
+from fixtures.errors import ProfileError
+from fixtures.measure.prompts import (
+    load_prompts,
+    prompt_file,
+    prompt_set_sha256,
+    shared_prefixes,
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*rows):
+        file = tmp_path / "prompts.jsonl"
+        file.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows))
+        return file
+
+    return write
+
+
+def load(file, count):
+    return load_prompts(file, count, python=sys.executable, target="unused")
+
+
+def test_ids_and_text(write):
+    file = write({"id": "a", "input_ids": [1, 2]}, "", {"id": "b", "text": "hi", "category": "x"})
+    assert load(file, 2) == [Prompt("a", (1, 2)), Prompt("b", text="hi", category="x")]
+    assert load(file, 1) == [Prompt("a", (1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{", r"prompts\.jsonl:1: not JSON"),
+        ("[1]", r'prompts\.jsonl:1: expected an object with a string "id"'),
+        ({"id": 3, "text": "x"}, 'string "id"'),
+        ({"id": "a"}, "exactly one of input_ids, text, messages; found none"),
+        ({"id": "a", "text": "x", "input_ids": [1]}, "found input_ids, text"),
+        ({"id": "a", "input_ids": ["x"]}, "list of token ids"),
+    ],
+)
+def test_a_line_that_is_no_prompt(write, row, words):
+    with pytest.raises(ProfileError, match=words):
+        load(write(row), 1)
+
+
+def test_too_few_and_twice_the_same(write):
+    file = write({"id": "a", "text": "x"}, {"id": "a", "text": "y"})
+    with pytest.raises(ProfileError, match=r"2 prompts, and the profile asks for .* = 3"):
+        load(file, 3)
+    with pytest.raises(ProfileError, match="id 'a' stands twice"):
+        load(file, 2)
+
+
+def test_files(tmp_path):
+    (tmp_path / "own.jsonl").touch()
+    assert prompt_file("own.jsonl", tmp_path) == tmp_path / "own.jsonl"
+    assert prompt_file("builtin:english", tmp_path).is_file()
+    with pytest.raises(ProfileError, match="no such prompt set; there is builtin:english"):
+        prompt_file("builtin:englich", tmp_path)
+    with pytest.raises(ProfileError, match="no file .*missing.jsonl"):
+        prompt_file("missing.jsonl", tmp_path)
+
+
+def test_the_hash_is_of_what_is_sent():
+    one = [Prompt("a", (1, 2, 3))]
+    assert prompt_set_sha256(one) == prompt_set_sha256([Prompt("a", (1, 2, 3), category="x")])
+    assert prompt_set_sha256(one) != prompt_set_sha256([Prompt("a", (1, 1, 2, 3))])
+
+
+def test_shared_prefixes():
+    prompts = [
+        Prompt("a", (9, 9, 1, 2)),
+        Prompt("b", (5,)),
+        Prompt("c", (9, 9, 1, 3)),
+        Prompt("d", (9, 8)),
+    ]
+    assert shared_prefixes(prompts) == {"a": 3, "b": 0, "c": 3, "d": 1}
