@@ -1,0 +1,283 @@
+"""Every way a boot can end, with real processes: the right error, soon, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures.engine.boot import Launch, launch
+from fixtures.engine.ports import is_free
+from fixtures.engine.process import marked_processes
+from fixtures.engine.server import RunningServer
+from fixtures.errors import (
+    BootError,
+    BootTimeout,
+    EngineError,
+    ForeignServer,
+    ServerDied,
+    ServerExited,
+    ServerFailed,
+)
+
+Plan = Callable[..., Launch]
+SOON_S = 15.0
+"""Far below the specs' limit of 60 s: it proves that nobody waits for the limit."""
+
+
+def assert_nothing_left(plan: Launch) -> None:
+    assert marked_processes(plan.served_model_name) == []
+    assert not [child for child in psutil.Process().children(recursive=True) if child.is_running()]
+    assert is_free(plan.port)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("readiness")]
+
+
+def failure_of(plan: Launch, kind: type[BootError]) -> str:
+    started = time.monotonic()
+    with pytest.raises(kind) as caught:
+        launch(plan)
+    assert type(caught.value) is kind
+    assert time.monotonic() - started < SOON_S
+    assert_nothing_left(plan)
+    message = str(caught.value)
+    assert len(message.splitlines()) <= 15
+    assert plan.spec.id in message
+    assert f"log: {plan.artifacts / 'server.log'}" in message
+    assert "stand_in.py" in message
+    return message
+
+
+@pytest.mark.parametrize(
+    "fault", ["none", "old_server_info", "slow_503", "noisy", "junk", "grandchild"]
+)
+def test_a_healthy_server_becomes_ready_and_leaves_nothing(plan_stand_in: Plan, fault: str) -> None:
+    plan = plan_stand_in(fault)
+    seen: list[tuple[str, float]] = []
+    server = launch(plan, lambda phase, elapsed_s: seen.append((phase, elapsed_s)))
+    try:
+        server.check_alive()
+        assert server.info == {"served_model_name": plan.served_model_name, "port": plan.port}
+        assert server.base_url == f"http://127.0.0.1:{plan.port}"
+        assert seen[0][0] == "imports"
+        assert sum(server.phases.values()) <= server.boot_s
+        assert server.boot_s < SOON_S
+        assert (plan.artifacts / "command.txt").read_text().count("stand_in.py") == 1
+    finally:
+        exit_ = server.stop()
+    assert exit_ is not None
+    assert exit_.signal == "SIGTERM"
+    assert_nothing_left(plan)
+    server.stop()
+
+
+def test_exit_code_0_is_a_failure(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("exit_0"), ServerExited)
+    assert "the server ended before it was ready: exit code 0" in message
+
+
+def test_exit_code_3_tells_the_root_exception_and_a_hint(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("exit_3"), ServerExited)
+    assert "exit code 3" in message
+    assert (
+        "root exception: RuntimeError: mat1 and mat2 shapes cannot be multiplied "
+        "(3x128 and 192x64) (/srv/sglang/srt/models/llama_eagle3.py:218 in forward)"
+    ) in message
+    assert "hint: the captured layers and the draft's fc disagree" in message
+
+
+def test_a_killed_server_is_named_with_its_signal(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("killed"), ServerExited)
+    assert "killed by SIGKILL" in message
+
+
+def test_a_syntax_error_in_a_model_file_shows_its_line(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("syntax"), ServerExited)
+    assert "SyntaxError: invalid syntax (/srv/sglang/srt/models/broken.py:2: def f(:)" in message
+
+
+def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -> None:
+    plan = plan_stand_in("stand_in.py")
+    absent = tmp_path / "absent"
+    command = (str(absent), *plan.command[1:])
+    gone = Launch(
+        *(plan.spec, command, plan.environment, plan.port, plan.served_model_name),
+        *(plan.artifacts, (), plan.secrets),
+    )
+    message = failure_of(gone, ServerExited)
+    assert f"{absent} could not be started" in message
+    assert "exit code 127" in message
+
+
+@pytest.mark.parametrize("fault", ["hang", "silent_generate"])
+def test_a_hang_ends_at_the_limit(plan_stand_in: Plan, fault: str) -> None:
+    message = failure_of(plan_stand_in(fault, boot_timeout_s=2.0), BootTimeout)
+    assert "was not ready within 2 s" in message
+    told = {"hang": "nobody listens", "silent_generate": "the first generation is not finished"}
+    assert told[fault] in message
+
+
+def test_a_fatal_line_of_a_living_server_is_enough(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("fatal_line"), ServerFailed)
+    assert "root exception: torch.OutOfMemoryError: CUDA out of memory." in message
+    assert "hint: the device ran out of memory" in message
+
+
+def test_a_soft_watchdog_twice_is_a_hang(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("soft_watchdog"), ServerFailed)
+    assert "watchdog timeout" in message
+
+
+def test_a_dead_worker_behind_a_living_server_is_noticed(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("worker_killed"), ServerFailed)
+    assert "sglang::scheduler (pid" in message
+
+
+def test_a_short_generation_is_not_ready(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("short_generate"), ServerFailed)
+    assert "the first generation returned [15] tokens, expected 16" in message
+
+
+def test_another_name_behind_the_port_is_foreign(plan_stand_in: Plan) -> None:
+    message = failure_of(plan_stand_in("foreign"), ForeignServer)
+    assert "it serves 'somebody-else'" in message
+
+
+def test_a_taken_port_is_refused_before_the_launch(plan_stand_in: Plan) -> None:
+    plan = plan_stand_in("none")
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", plan.port))
+        stranger.listen()
+        with pytest.raises(EngineError, match=f"Port {plan.port} on 127.0.0.1 is taken"):
+            launch(plan)
+    assert_nothing_left(plan)
+
+
+def test_a_server_that_ignores_sigterm_is_killed(plan_stand_in: Plan) -> None:
+    plan = plan_stand_in("ignores_sigterm")
+    server = launch(plan)
+    started = time.monotonic()
+    exit_ = server.stop(grace_s=0.3)
+    assert time.monotonic() - started < SOON_S
+    assert exit_ is not None
+    assert exit_.signal == "SIGKILL"
+    assert_nothing_left(plan)
+
+
+@pytest.mark.parametrize("victim", ["main", "worker"])
+def test_a_death_after_ready_is_noticed_within_half_a_second(
+    plan_stand_in: Plan, victim: str
+) -> None:
+    plan = plan_stand_in("none")
+    server = launch(plan)
+    try:
+        main = psutil.Process(server.process.pid)
+        [worker] = main.children()
+        wait_until_watched(server.process, worker.pid)
+        os.kill(main.pid if victim == "main" else worker.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        with pytest.raises(ServerDied) as caught:
+            check_until_dead(server)
+        assert time.monotonic() - killed < 0.5
+        expected = (
+            "killed by SIGKILL" if victim == "main" else f"sglang::scheduler (pid {worker.pid})"
+        )
+        assert expected in str(caught.value)
+    finally:
+        server.stop()
+    assert_nothing_left(plan)
+
+
+def check_until_dead(server: RunningServer) -> None:
+    deadline = time.monotonic() + SOON_S
+    while time.monotonic() < deadline:
+        server.check_alive()
+        time.sleep(0.005)
+
+
+def wait_until_watched(process: object, pid: int) -> None:
+    """The supervisor reads the process table at intervals; a worker is known after one of them."""
+    time.sleep(1.0)
+    assert psutil.pid_exists(pid)
+
+
+def test_an_interrupt_during_the_boot_leaves_nothing(plan_stand_in: Plan) -> None:
+    plan = plan_stand_in("hang")
+
+    def interrupt(phase: str, elapsed_s: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(plan, interrupt)
+    assert_nothing_left(plan)
+
+
+def test_secrets_stay_out_of_messages_and_artifacts(plan_stand_in: Plan) -> None:
+    token, key = "hf_" + "a" * 30, "planted-key-4711"
+    plan = plan_stand_in(
+        "exit_3", args=("--api-key", key), caller={"HF_TOKEN": token, "MY_API_KEY": key}
+    )
+    message = failure_of(plan, ServerExited)
+    everything = message + "".join(
+        path.read_text(errors="replace") for path in plan.artifacts.iterdir()
+    )
+    assert token not in everything
+    assert key not in everything
+    assert "--api-key ***" in message
+
+
+BOOT_AND_SLEEP = """
+import sys, time
+sys.path[:0] = [{root!r}]
+from pathlib import Path
+from fixtures.engine.process import ServerProcess
+command = [sys.executable, {stand_in!r}, {fault!r}, "--port", "{port}", "--served-model-name", "x"]
+process = ServerProcess.start(
+    command, {{"PATH": "/usr/bin:/bin"}}, Path({log!r}), Path("/"), mark={mark!r}, port={port}
+)
+print(process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("fault", ["none", "ignores_sigterm", "grandchild"])
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_server_outlives_its_parent(
+    plan_stand_in: Plan, tmp_path: Path, fault: str, death: signal.Signals
+) -> None:
+    plan = plan_stand_in(fault)
+    mark = f"orphan-{tmp_path.name}"
+    script = textwrap.dedent(BOOT_AND_SLEEP).format(
+        root=str(Path(__file__).parents[3]),
+        stand_in=plan.command[1],
+        fault=fault,
+        port=plan.port,
+        log=str(tmp_path / "server.log"),
+        mark=mark,
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert int(parent.stdout.readline()) > 0
+        deadline = time.monotonic() + SOON_S
+        while is_free(plan.port):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert marked_processes(mark)
+        parent.send_signal(death)
+        killed = time.monotonic()
+        parent.wait()
+    while marked_processes(mark):
+        assert time.monotonic() - killed < 5.0
+        time.sleep(0.02)
+    assert is_free(plan.port)
