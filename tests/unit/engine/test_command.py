@@ -174,8 +174,8 @@ def test_an_open_host_needs_a_key_and_nodes_need_an_address(
     interpreter = make_interpreter("0.5.23")
     with pytest.raises(CommandError, match="reachable from other machines"):
         command_for(make_spec(host="0.0.0.0"), interpreter)
-    keyed = make_spec(host="0.0.0.0", args=("--api-key", "k"))
-    assert value_after(command_for(keyed, interpreter), "--host") == "0.0.0.0"
+    keyed = command_for(make_spec(host="0.0.0.0"), interpreter, extra=("--api-key", "k"))
+    assert value_after(keyed, "--host") == "0.0.0.0"
     with pytest.raises(CommandError, match="2 nodes need --dist-init-addr"):
         command_for(make_spec(nnodes=2), interpreter)
 

@@ -1,0 +1,159 @@
+"""GPU facts against a stand-in for the pynvml module: the driver is the one part not here."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.engine.gpus import (
+    MIB,
+    Gpu,
+    driver_version,
+    foreign,
+    holders,
+    memory_held,
+    still_held,
+    used_mib,
+    visible_gpus,
+)
+
+
+class NVMLError(Exception):
+    pass
+
+
+class FakeNvml:
+    """Two GPUs; `processes` and `used` per uuid are what tests change."""
+
+    NVMLError = NVMLError
+
+    def __init__(self) -> None:
+        self.uuids = ["GPU-aa", "GPU-bb"]
+        self.processes: dict[str, list[tuple[int, int | None]]] = {"GPU-aa": [], "GPU-bb": []}
+        self.used = {"GPU-aa": 500, "GPU-bb": 700}
+        self.opened = 0
+
+    def nvmlInit(self) -> None:
+        self.opened += 1
+
+    def nvmlShutdown(self) -> None:
+        self.opened -= 1
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "580.65.06"
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.uuids)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        if index >= len(self.uuids):
+            raise NVMLError("invalid argument")
+        return self.uuids[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid not in self.uuids:
+            raise NVMLError("not found")
+        return uuid
+
+    def nvmlDeviceGetIndex(self, handle: str) -> int:
+        return self.uuids.index(handle)
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return handle
+
+    def nvmlDeviceGetName(self, handle: str) -> bytes:
+        return b"NVIDIA H200"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        return SimpleNamespace(total=143771 * MIB, used=self.used[handle] * MIB)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        return [
+            SimpleNamespace(pid=pid, usedGpuMemory=None if mib is None else mib * MIB)
+            for pid, mib in self.processes[handle]
+        ]
+
+
+A = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
+B = Gpu(1, "GPU-bb", "NVIDIA H200", 143771, "1")
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (None, [A, B]),
+        ("1,0", [B, A]),
+        ("1", [B]),
+        ("", []),
+        ("0,7,1", [A]),
+        ("GPU-bb", [Gpu(1, "GPU-bb", "NVIDIA H200", 143771, "GPU-bb")]),
+    ],
+)
+def test_visible_gpus_follow_the_callers_choice(
+    nvml: FakeNvml, chosen: str | None, expected: list[Gpu]
+) -> None:
+    environment = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
+    assert list(visible_gpus(environment)) == expected
+    assert nvml.opened == 0
+
+
+def test_without_a_driver_there_are_no_gpus(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise NVMLError("driver not loaded")
+
+    monkeypatch.setattr(nvml, "nvmlInit", refuse)
+    assert visible_gpus({}) == ()
+    assert driver_version() is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert visible_gpus({}) == ()
+
+
+def test_who_holds_memory(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-aa"] = [(10, 13630), (11, None)]
+    nvml.processes["GPU-bb"] = [(12, 5)]
+    assert [str(holder) for holder in holders([A, B])] == [
+        "pid 10 holds 13630 MiB of GPU 0",
+        "pid 11 holds memory of GPU 0",
+        "pid 12 holds 5 MiB of GPU 1",
+    ]
+    assert [holder.pid for holder in memory_held([A, B], {10, 12, 99})] == [10, 12]
+    assert [holder.pid for holder in foreign([A, B], {10, 12})] == [11]
+    assert used_mib([A, B]) == 1200
+    assert driver_version() == "580.65.06"
+
+
+def test_memory_that_stays_is_told_with_pid_and_amount(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-aa"] = [(10, 13630)]
+    nvml.used["GPU-aa"] = 14130
+    told = still_held([A], {10}, 500, timeout_s=0.2)
+    assert told == (
+        "13630 MiB more in use than before the launch (pid 10 holds 13630 MiB of GPU 0)"
+    )
+
+
+def test_memory_of_a_foreign_namespace_is_judged_by_the_amount(nvml: FakeNvml) -> None:
+    absent_here = 2**22 + 1
+    nvml.processes["GPU-aa"] = [(absent_here, 13630)]
+    nvml.used["GPU-aa"] = 14130
+    told = still_held([A], {10}, 500, timeout_s=0.2)
+    assert told == "13630 MiB more in use than before the launch (no process is named by NVML)"
+    nvml.used["GPU-aa"] = 600
+    assert still_held([A], {10}, 500, timeout_s=0.2) is None
+
+
+def test_memory_of_somebody_else_does_not_keep_us_waiting(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-aa"] = [(1, 9000)]
+    nvml.used["GPU-aa"] = 9500
+    assert still_held([A], {10}, 500, timeout_s=0.2) is None
