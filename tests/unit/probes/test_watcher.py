@@ -158,7 +158,7 @@ def test_the_longest_prefill_counts_not_a_health_check(
     assert read_observation(folder).rows == 30
 
 
-def test_idle_a_pass_costs_one_stat_and_touches_no_file(
+def test_idle_a_pass_costs_one_look_and_touches_no_file(
     models: Any, batch: Any, attached: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = models.Target((2, 4, 6))
@@ -166,7 +166,7 @@ def test_idle_a_pass_costs_one_stat_and_touches_no_file(
     ids = torch.arange(8)
     target(ids, None, batch("EXTEND"))
     touched: list[str] = []
-    for module, name in ((os, "stat"), (os, "open"), (builtins, "open")):
+    for module, name in ((os, "access"), (os, "stat"), (os, "open"), (builtins, "open")):
         real = getattr(module, name)
 
         def counting(path: Any, *args: Any, _n: str = name, _r: Any = real, **kwargs: Any) -> Any:
@@ -177,7 +177,7 @@ def test_idle_a_pass_costs_one_stat_and_touches_no_file(
         monkeypatch.setattr(module, name, counting)
     for mode in ("EXTEND", "TARGET_VERIFY", "DECODE"):
         target(ids, None, batch(mode))
-    assert touched == ["stat armed"] * 3
+    assert touched == ["access armed"] * 3
     assert not any(layer.input_layernorm._forward_hooks for layer in target.layers)
 
 
