@@ -19,7 +19,9 @@ def attended(query: Any, keys: list[Any], values: list[Any], scale: float) -> An
     top = max(scores)
     weights = [torch.exp(torch.tensor(score - top, dtype=torch.float64)) for score in scores]
     total = sum(weights)
-    return sum(weight / total * value.double() for weight, value in zip(weights, values, strict=True))
+    return sum(
+        weight / total * value.double() for weight, value in zip(weights, values, strict=True)
+    )
 
 
 class Case:
@@ -203,8 +205,10 @@ def test_extend_with_a_tree(kernel: ModuleType, seed: int) -> None:
     rows = case.rng.sample(range(10), batch)
     prefixes = [case.rng.randint(0, 40) for _ in range(batch)]
     cells = [
-        [[k == q or k == 0 or (k < q and case.rng.random() < 0.5) for k in range(count)]
-         for q in range(count)]
+        [
+            [k == q or k == 0 or (k < q and case.rng.random() < 0.5) for k in range(count)]
+            for q in range(count)
+        ]
         for _ in range(batch)
     ]
     flat: list[bool] = []
@@ -269,7 +273,7 @@ def decode_rows(case: Case, rows: list[int], lengths: list[int], **changes: Any)
 )
 def test_other_kinds_of_attention_are_refused(kernel: ModuleType, change: dict[str, Any]) -> None:
     case = Case(0, 4, 2, 16, torch.float32)
-    with pytest.raises(NotImplementedError, match="decode_attention_cpu with .* not part of"):
+    with pytest.raises(NotImplementedError, match=r"decode_attention_cpu with .* not part of"):
         decode_rows(case, [0], [5], **change)
     with pytest.raises(NotImplementedError, match="attention sinks"):
         decode_rows(case, [0], [5], sinks=torch.zeros(4))

@@ -1,4 +1,4 @@
-"""What stands around the kernels: absent names, the refusals, the plug-in, flags and environment."""
+"""Around the kernels: absent names, refusals, the plug-in, flags and environment."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ FULL_MASK, QLEN_ONLY, QLEN_ONLY_BITPACKING = 0, 1, 2
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposed token: its path from the root, as choices per step, and its score."""
+    """A proposed token: its path from the root, as candidate numbers, and its score."""
 
     path: tuple[int, ...]
     number: int
@@ -32,10 +32,10 @@ def drafted(rng: random.Random, topk: int, num_steps: int) -> tuple[list[Candida
     candidates: list[Candidate] = []
     parent_list = [-1]
     kept = [Candidate((), -1, 1.0)]
-    for _ in range(num_steps):
+    for _step in range(num_steps):
         proposed = []
         for parent in kept:
-            for choice in range(topk):
+            for _ in range(topk):
                 number = len(candidates) + len(proposed)
                 score = parent.score * rng.uniform(0.1, 0.9)
                 proposed.append(Candidate((*parent.path, number), number, score))
@@ -116,9 +116,7 @@ def linked_children(next_token: list[int], next_sibling: list[int], node: int) -
 def test_a_bit_packed_mask_is_refused(kernel: ModuleType) -> None:
     empty = torch.empty(1, 0, dtype=torch.long)
     with pytest.raises(NotImplementedError, match="bit-packed tree mask is not part of"):
-        kernel.build_tree_kernel_efficient_cpu(
-            *[empty] * 8, 4, 3, 8, QLEN_ONLY_BITPACKING
-        )
+        kernel.build_tree_kernel_efficient_cpu(*[empty] * 8, 4, 3, 8, QLEN_ONLY_BITPACKING)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -188,7 +186,7 @@ def linked(paths: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
         children = [j for j, other in enumerate(paths) if j and other[:-1] == path]
         if children:
             first[i] = children[0]
-        for left, right in zip(children, children[1:], strict=False):
+        for left, right in pairwise(children):
             sibling[left] = right
     return first, sibling
 
