@@ -1,0 +1,68 @@
+"""Running pytest on this checkout as a user does, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass
+class Run:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Run `pytest ARGUMENTS` from the checkout, artifacts in a folder of the test's own."""
+
+    def run(*arguments: str, **environment: str) -> Run:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "KIMI_"))}
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+                *("--artifacts", str(tmp_path / "artifacts"), *arguments),
+            ],
+            cwd=ROOT,
+            env={**inherited, "CUDA_VISIBLE_DEVICES": "", **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def interpreter(tmp_path):
+    """Make an interpreter that sees only the distributions given as {name: version}."""
+
+    def make(**distributions: str) -> Path:
+        site = tmp_path / "site"
+        site.mkdir()
+        for name, version in distributions.items():
+            folder = site / f"{name}-{version}.dist-info"
+            folder.mkdir()
+            (folder / "METADATA").write_text(
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
+        python = tmp_path / "python"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} -S "$@"\n')
+        python.chmod(0o755)
+        return python
+
+    return make

@@ -1,0 +1,112 @@
+"""Choosing what runs: profiles, servers, devices, interpreters; and every wrong choice."""
+
+from __future__ import annotations
+
+import pytest
+
+SUITE = "tests/suite"
+USAGE_ERROR = 4
+NOTHING_RAN = 5
+
+
+def collected(run) -> list[str]:
+    """Spec ids in the order their tests would run."""
+    ids = [line.split("[")[1].rstrip("]") for line in run.out.splitlines() if "::" in line]
+    return list(dict.fromkeys(ids))
+
+
+def test_servers_run_in_order_each_in_one_block(run_pytest):
+    run = run_pytest(SUITE, "--collect-only", "-q")
+    ids = [line.split("[")[1].rstrip("]") for line in run.out.splitlines() if "::" in line]
+    assert collected(run) == [
+        "tiny/none/cpu",
+        "tiny/eagle3-s3k1d4/cpu",
+        "tiny/eagle3-s5k1d6/cpu",
+        "tiny/eagle3-s3k4d8/cpu",
+        "tiny/embed-s3k1d4/cpu",
+    ]
+    blocks = [a for a, b in zip(ids, [*ids[1:], None], strict=True) if a != b]
+    assert len(blocks) == len(set(blocks))
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*s5k1d6*", ["tiny/eagle3-s5k1d6/cpu"]),
+        ("none/cpu", ["tiny/none/cpu"]),
+        ("tiny/*/cpu", 5),
+    ],
+)
+def test_a_glob_chooses_servers(run_pytest, glob, expected):
+    found = collected(run_pytest(SUITE, "--collect-only", "-q", "--server", glob))
+    assert found == expected if isinstance(expected, list) else len(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--profile", "tyny"], ["unknown profile 'tyny'", "tiny"]),
+        (["--server", "*s9*"], ["no server of tiny matches '*s9*'"]),
+        (["--profiles", "nowhere.toml"], ["--profiles", "nowhere.toml: no such file or folder"]),
+        (["--profile", "kimi-k25"], ["KIMI_K25_TARGET", "in the environment"]),
+        (["-m", "gpu"], ["no NVIDIA GPU is visible here", "pytest -m cpu"]),
+        (["--server-python", "/nowhere/python"], ["/nowhere/python"]),
+        (["-n", "2", "--server", "none/cpu"], ["cannot run under pytest-xdist", "-n 0"]),
+    ],
+)
+def test_a_wrong_choice_is_one_clear_error(run_pytest, arguments, words):
+    run = run_pytest(SUITE, *arguments)
+    assert run.code == USAGE_ERROR, run.text
+    for word in words:
+        assert word in run.text
+    assert "Traceback" not in run.text
+    assert len(run.err.strip().splitlines()) <= 4, run.err
+
+
+def test_an_interpreter_without_sglang(run_pytest, interpreter):
+    run = run_pytest(SUITE, "--server-python", str(interpreter()))
+    assert run.code == USAGE_ERROR
+    assert "holds no SGLang" in run.err
+    assert "--server-python" in run.err
+
+
+def test_an_interpreter_with_an_old_sglang(run_pytest, interpreter):
+    run = run_pytest(SUITE, "--server-python", str(interpreter(sglang="0.4.6")))
+    assert run.code == USAGE_ERROR
+    assert "SGLang 0.4.6; the oldest supported version is 0.5.10" in run.err
+
+
+def test_the_cpu_engine_serves_one_version(run_pytest, interpreter):
+    run = run_pytest(
+        SUITE, "--server", "none/cpu", "--server-python", str(interpreter(sglang="0.5.16"))
+    )
+    assert run.code == 1
+    assert "the CPU engine serves SGLang 0.5.23" in run.out
+    assert "holds 0.5.16" in run.out
+
+
+def test_what_cannot_be_measured_here_is_listed_by_name(run_pytest):
+    run = run_pytest(SUITE, "--profile", "tiny", "--server", "*eagle3-s5k1d6/graph")
+    assert run.code == NOTHING_RAN
+    assert "tiny/eagle3-s5k1d6/graph: needs 1 GPU, none visible" in run.out
+
+
+def test_unit_tests_need_neither_profile_nor_server(run_pytest):
+    run = run_pytest("tests/unit/gate/test_flags.py", "-q", "--profile", "tyny")
+    assert run.code == 0, run.text
+
+
+def test_options_may_stand_in_an_ini_file(run_pytest):
+    run = run_pytest(SUITE, "--collect-only", "-q", "-o", "draftgate_server=none/cpu")
+    assert collected(run) == ["tiny/none/cpu"]
+
+
+def test_nothing_heavy_is_imported_before_a_server_is_launched(run_pytest, tmp_path):
+    (tmp_path / "spy.py").write_text(
+        "import sys\n"
+        "def pytest_collection_finish(session):\n"
+        "    heavy = {'torch', 'sglang', 'transformers', 'numpy', 'scipy'} & set(sys.modules)\n"
+        "    sys.stderr.write(f'heavy: {sorted(heavy)}\\n')\n"
+    )
+    run = run_pytest(SUITE, "--collect-only", "-q", "-p", "spy", PYTHONPATH=str(tmp_path))
+    assert "heavy: []" in run.err
