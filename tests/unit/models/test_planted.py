@@ -1,0 +1,110 @@
+"""The planted faults are what they are called, and a draft alone already shows their damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.models.checkpoint import read_checkpoint
+from fixtures.models.location import BUILTIN_FOLDER
+from fixtures.models.training.language import Language
+from tests import planted
+
+DRAFT = BUILTIN_FOLDER / "tiny-eagle3"
+EMBED_DRAFT = BUILTIN_FOLDER / "tiny-eagle3-embed"
+PLANTS = {**planted.FAULTS, **planted.CONTROLS}
+DEFAULT_CAPTURE = (1, 3, 4)  # what SGLang captures of eight layers without ids: inputs 2, 4, 5
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_weights_keep_their_provenance(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert PLANTS[name](DRAFT, tmp_path / name) == tmp_path / name
+    assert read_checkpoint(tmp_path / name).metadata == read_checkpoint(DRAFT).metadata
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("layer_ids_later", [2, 4, 6]),
+        ("layer_ids_earlier", [0, 2, 4]),
+        ("layer_ids_reordered", [5, 3, 1]),
+        ("unchanged", [1, 3, 5]),
+    ],
+)
+def test_layer_ids(name: str, ids: list[int], tmp_path: Path) -> None:
+    assert planted.layer_ids(PLANTS[name](DRAFT, tmp_path)) == ids
+    weights = [folder / "model.safetensors" for folder in (tmp_path, DRAFT)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_plain_ids_for_a_draft_of_the_embedding(tmp_path: Path) -> None:
+    planted.layer_ids_plain(EMBED_DRAFT, tmp_path)
+    assert planted.layer_ids(tmp_path) == [1, 3, 5]
+    assert read_checkpoint(tmp_path).trained_on == (-1, 1, 3)
+
+
+def test_no_eagle_config(tmp_path: Path) -> None:
+    planted.no_eagle_config(DRAFT, tmp_path)
+    assert "eagle_config" not in json.loads((tmp_path / "config.json").read_text())
+
+
+def test_lm_head_removed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    before = set(read_checkpoint(DRAFT).tensors)
+    after = set(read_checkpoint(planted.lm_head_removed(DRAFT, tmp_path)).tensors)
+    assert before - after == {"lm_head.weight"}
+
+
+def test_d2t(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    offsets = read_checkpoint(DRAFT).read_integers("d2t")
+    target_ids = tuple(i + offset for i, offset in enumerate(offsets))
+    seen = {
+        name: read_checkpoint(PLANTS[name](DRAFT, tmp_path / name)).read_integers("d2t")
+        for name in ("d2t_zeros", "d2t_absolute", "d2t_shifted")
+    }
+    assert seen["d2t_zeros"] == (0,) * 32
+    assert seen["d2t_absolute"] == target_ids
+    shifted = tuple(i + offset for i, offset in enumerate(seen["d2t_shifted"]))
+    assert shifted == (target_ids[-1], *target_ids[:-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "served", "at_most"),
+    [
+        ("layer_ids_later", (2, 4, 6), 1.4),
+        ("layer_ids_earlier", (0, 2, 4), 1.4),
+        ("no_eagle_config", DEFAULT_CAPTURE, 1.7),
+        ("d2t_shifted", (1, 3, 5), 1.1),
+        ("d2t_zeros", (1, 3, 5), 1.1),
+        ("d2t_absolute", (1, 3, 5), 1.1),
+        ("lm_head_random", (1, 3, 5), 1.2),
+        ("fc_chunks_swapped", (1, 3, 5), 1.4),
+        ("fc_chunks_rotated", (1, 3, 5), 1.4),
+    ],
+)
+def test_damage_in_the_draft_alone(
+    name: str, served: tuple[int, ...], at_most: float, tmp_path: Path
+) -> None:
+    assert acceptance_length(planted.FAULTS[name](DRAFT, tmp_path), served) <= at_most
+
+
+def test_damage_of_plain_ids_for_a_draft_of_the_embedding(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert acceptance_length(planted.layer_ids_plain(EMBED_DRAFT, tmp_path), (1, 3, 5)) <= 1.4
+
+
+def acceptance_length(draft: Path, served: tuple[int, ...]) -> float:
+    """At 3/1/4 over 8 held-out documents of 128 new tokens, fed the layers in ``served``."""
+    torch = pytest.importorskip("torch")
+    from fixtures.models.training.replay import replay, right_proposals
+    from fixtures.models.training.storage import load_draft, load_target
+
+    tokens = torch.tensor(Language().held_out_documents(8, 24 + 128 + 10))
+    network, target_ids = load_draft(draft)
+    target = load_target(BUILTIN_FOLDER / "tiny")
+    right = right_proposals(target, network, target_ids, served, tokens, 3)
+    return replay(right, 24, 128, 3).acceptance_length
