@@ -64,18 +64,22 @@ def models() -> Any:
     class Norm(nn.Module):  # type: ignore[misc, name-defined]
         """SGLang's RMSNorm on a GPU: adds in place and returns the very buffers it was given."""
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(()))
+
         def forward(self, x: Any, residual: Any = None) -> Any:
             if residual is None:
-                return normed(x)
+                return normed(x) * self.weight
             residual.add_(x)
-            x.copy_(normed(residual))
+            x.copy_(normed(residual) * self.weight)
             return x, residual
 
         def forward_with_allreduce_fusion(
             self, x: Any, residual: Any = None, use_attn_tp_group: bool = True
         ) -> Any:
             total = x + residual
-            return normed(total), total
+            return normed(total) * self.weight, total
 
     class Layer(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, width: int, way: str) -> None:

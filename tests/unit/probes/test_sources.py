@@ -13,6 +13,7 @@ from fixtures.probes.sources import (
     layer_name,
     match,
     match_all,
+    stream_gap,
 )
 
 
@@ -87,14 +88,21 @@ def test_a_chunk_farther_than_the_tolerance_is_unmatched_but_names_the_nearest()
 
 
 def test_twin_sources_are_ambiguous() -> None:
-    streams = {**STREAMS, 7: moved(STREAMS[2], 0.001)}
+    streams = {**STREAMS, 7: STREAMS[2]}
     found = match(0, STREAMS[2], streams)
     assert (found.verdict, found.layer, found.runner_up) == ("ambiguous", 2, 7)
-    assert found.runner_up_distance == pytest.approx(0.001 / 1.001)
+    assert (found.distance, found.runner_up_distance) == (0.0, 0.0)
 
 
-def test_an_exact_source_beats_a_neighbour_within_the_tolerance() -> None:
-    streams = {**STREAMS, 7: moved(STREAMS[2], 0.01)}
+def test_near_twins_are_ambiguous_to_a_rounded_copy() -> None:
+    streams = {**STREAMS, 7: moved(STREAMS[2], 0.003)}
+    found = match(0, moved(STREAMS[2], 0.001), streams)
+    assert (found.verdict, found.layer, found.runner_up) == ("ambiguous", 2, 7)
+
+
+@pytest.mark.parametrize("apart", [0.01, 1e-5])
+def test_an_exact_copy_beats_a_neighbour_within_the_tolerance(apart: float) -> None:
+    streams = {**STREAMS, 7: moved(STREAMS[2], apart)}
     found = match(0, STREAMS[2], streams)
     assert (found.verdict, found.layer, found.runner_up) == ("matched", 2, 7)
 
@@ -116,3 +124,19 @@ def test_layer_names() -> None:
         "0",
         "58",
     ]
+
+
+def test_the_gap_is_that_of_the_nearest_neighbours() -> None:
+    streams = {**STREAMS, 2: moved(STREAMS[1], 0.1)}
+    assert stream_gap(streams) == pytest.approx(0.1 / 1.1)
+
+
+def test_layers_that_are_no_neighbours_and_the_final_norm_do_not_count_for_the_gap() -> None:
+    streams = {1: STREAMS[1], 3: STREAMS[1], FINAL_NORM: STREAMS[1]}
+    assert stream_gap(streams) is None
+
+
+def test_identical_layers_have_no_gap_and_no_certain_source() -> None:
+    streams = dict.fromkeys(range(EMBEDDING, 4), STREAMS[1])
+    assert stream_gap(streams) == 0.0
+    assert {s.verdict for s in match_all([STREAMS[1]] * 3, streams)} == {"ambiguous"}

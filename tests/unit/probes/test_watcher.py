@@ -53,7 +53,9 @@ def test_widths_and_sources_of_a_right_pair(
     seen = observed(target, draft, batch, attached(target, draft))
     assert seen.layer_ids == (1, 3, 5)
     assert [s.distance for s in seen.fed] == [0.0, 0.0, 0.0]
-    assert all((s.runner_up_distance or 0) > 0.05 for s in seen.fed)
+    assert seen.stream_gap is not None
+    assert seen.stream_gap > 0.05
+    assert all((s.runner_up_distance or 0) >= seen.stream_gap for s in seen.fed)
     assert (seen.target_class, seen.target_hidden, seen.layers) == ("Target", 64, 8)
     assert (seen.rows, seen.captured) == (ROWS, 192)
     assert (seen.draft_class, seen.fc_in, seen.fc_out) == ("Draft", 192, 64)
@@ -136,6 +138,30 @@ def test_a_norm_that_runs_twice_in_a_pass_is_not_observed(
     seen = observed(target, draft, batch, attached(target, draft))
     assert seen.unobserved == (2, 3)
     assert seen.layer_ids == (1, None, 5)
+
+
+def test_dummy_weights_leave_exact_copies_certain(models: Any, batch: Any, attached: Any) -> None:
+    """Load format dummy: every layer changes but a few last bits of the bfloat16 stream."""
+    target, draft = models.Target((2, 4, 6)).bfloat16(), models.Draft().bfloat16()
+    for parameter in target.parameters():
+        torch.nn.init.uniform_(parameter, -1e-3, 1e-3)
+    seen = observed(target, draft, batch, attached(target, draft))
+    assert seen.stream_gap is not None
+    assert 0 < seen.stream_gap < 1e-3
+    assert seen.layer_ids == (1, 3, 5)
+
+
+def test_layers_that_add_nothing_leave_no_certain_source(
+    models: Any, batch: Any, attached: Any
+) -> None:
+    target, draft = models.Target((2, 4, 6)), models.Draft()
+    for layer in target.layers:
+        torch.nn.init.zeros_(layer.attention.weight)
+        torch.nn.init.zeros_(layer.mlp.weight)
+    seen = observed(target, draft, batch, attached(target, draft))
+    assert seen.stream_gap == 0.0
+    assert {s.verdict for s in seen.fed} == {"ambiguous"}
+    assert seen.layer_ids == (None, None, None)
 
 
 def test_a_server_without_a_draft(models: Any, batch: Any, attached: Any) -> None:
