@@ -56,7 +56,7 @@ EAGLE3: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def interpreter() -> Interpreter:
-    return inspect_interpreter(Path(os.environ.get("DRAFTGATE_SERVER_PYTHON", sys.executable)))
+    return inspect_interpreter(Path(sys.executable))
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
             "sglang::detokenizer",
             "sglang::scheduler",
         ]
-        time.sleep(2.0)  # the supervisor reads the process table at least every 2 s
+        wait_until_watched(server, workers)
         [scheduler] = [pid for pid, name in workers.items() if "scheduler" in name]
         os.kill(scheduler, signal.SIGKILL)
         killed = time.monotonic()
@@ -161,6 +161,15 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
         server.stop()
     assert marked_processes(server.served_model_name) == []
     assert is_free(int(server.info["port"]))
+
+
+def wait_until_watched(server: RunningServer, workers: dict[int, str]) -> None:
+    """The supervisor reads the process table at intervals, at least every 2 s."""
+    deadline = time.monotonic() + 10
+    while not workers.keys() <= server.process.workers.keys():
+        assert time.monotonic() < deadline
+        server.check_alive()
+        time.sleep(0.05)
 
 
 def check_until_dead(server: RunningServer) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.engine.boot import Launch, launch
 from fixtures.engine.ports import is_free
-from fixtures.engine.process import marked_processes
+from fixtures.engine.process import ServerProcess, marked_processes
 from fixtures.engine.server import RunningServer
 from fixtures.errors import (
     BootError,
@@ -98,6 +98,7 @@ def test_exit_code_3_tells_the_root_exception_and_a_hint(plan_stand_in: Plan) ->
 def test_a_killed_server_is_named_with_its_signal(plan_stand_in: Plan) -> None:
     message = failure_of(plan_stand_in("killed"), ServerExited)
     assert "killed by SIGKILL" in message
+    assert "hint: killed from outside, most often for memory of the host" in message
 
 
 def test_a_syntax_error_in_a_model_file_shows_its_line(plan_stand_in: Plan) -> None:
@@ -204,10 +205,14 @@ def check_until_dead(server: RunningServer) -> None:
         time.sleep(0.005)
 
 
-def wait_until_watched(process: object, pid: int) -> None:
+def wait_until_watched(process: ServerProcess, pid: int) -> None:
     """The supervisor reads the process table at intervals; a worker is known after one of them."""
-    time.sleep(1.0)
-    assert psutil.pid_exists(pid)
+    deadline = time.monotonic() + SOON_S
+    while pid not in process.workers:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    assert process.workers == {pid: "sglang::scheduler"}
 
 
 def test_an_interrupt_during_the_boot_leaves_nothing(plan_stand_in: Plan) -> None:
