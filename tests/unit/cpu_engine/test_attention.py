@@ -211,13 +211,8 @@ def test_extend_with_a_tree(kernel: ModuleType, seed: int) -> None:
         ]
         for _ in range(batch)
     ]
-    flat: list[bool] = []
-    for i in range(batch):
-        for q in range(count):
-            # SGLang may leave the prefix cells unwritten: whatever they hold must not matter.
-            flat += [case.rng.random() < 0.5 for _ in range(prefixes[i])]
-            flat += cells[i][q]
-    flat += [False] * 50  # and the buffer may be longer than the batch needs
+    flat = [seen for tree in cells for row in tree for seen in row]
+    flat += [False] * 50  # the buffer may be longer than the batch needs
     query, key, value, output = run_extend(
         case, rows, prefixes, [count] * batch, torch.tensor(flat)
     )
