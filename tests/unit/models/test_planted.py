@@ -100,11 +100,12 @@ def test_damage_of_plain_ids_for_a_draft_of_the_embedding(tmp_path: Path) -> Non
 def acceptance_length(draft: Path, served: tuple[int, ...]) -> float:
     """At 3/1/4 over 8 held-out documents of 128 new tokens, fed the layers in ``served``."""
     torch = pytest.importorskip("torch")
-    from fixtures.models.training.replay import replay, right_proposals
+    from fixtures.models.training.replay import continue_greedily, replay, right_proposals
     from fixtures.models.training.storage import load_draft, load_target
 
-    tokens = torch.tensor(Language().held_out_documents(8, 24 + 128 + 10))
     network, target_ids = load_draft(draft)
     target = load_target(BUILTIN_FOLDER / "tiny")
+    prompts = torch.tensor(Language().held_out_documents(8, 24))
+    tokens = continue_greedily(target, prompts, 128 + 3)
     right = right_proposals(target, network, target_ids, served, tokens, 3)
     return replay(right, 24, 128, 3).acceptance_length
