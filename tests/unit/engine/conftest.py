@@ -9,9 +9,9 @@ import pytest
 from packaging.version import Version
 
 from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
-from fixtures.engine.boot import Launch
 from fixtures.engine.environment import build_environment
 from fixtures.engine.interpreter import Interpreter
+from fixtures.engine.plan import Launch
 from fixtures.engine.ports import free_port
 from fixtures.engine.redact import secrets_of
 

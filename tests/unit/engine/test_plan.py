@@ -9,10 +9,10 @@ from packaging.version import Version
 
 from fixtures.catalog.spec import ServerSpec
 from fixtures.cpu_engine import SITE
-from fixtures.engine.boot import Launch, plan_launch
 from fixtures.engine.command import value_after
 from fixtures.engine.gpus import Gpu
 from fixtures.engine.interpreter import Interpreter
+from fixtures.engine.plan import Launch, plan_launch
 from fixtures.errors import DeviceError
 
 INTERPRETER = Interpreter(Path(sys.executable), Version("0.5.23"), Path(sys.prefix))
