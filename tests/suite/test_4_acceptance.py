@@ -14,7 +14,7 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
         return
     reference = session.texts.get(spec.reference_id)
     if reference is None:
-        pytest.skip(f"not measured: {spec.reference_id or 'a server without speculation'} ran not")
+        pytest.skip(f"not measured: {spec.reference_id or 'a reference server'} was not run")
     judged(judge_text(texts, reference, spec.reference_id))
 
 

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fixtures.gate.graphs import judge_graph_use, judge_same_acceptance, judge_same_states
+from fixtures.gate.hidden_states import (
+    judge_fc_width,
+    judge_layers,
+    judge_returned_width,
+    judge_step_widths,
+)
+from fixtures.gate.verdict import Status
+from fixtures.measure.record import Layers, Widths
+from fixtures.measure.samples import AcceptanceSample, PromptSample
+
+KIMI = Widths(expected=21504, fc_in=21504, returned=21504, draft_steps=(7168,))
+
+
+def test_right_widths():
+    assert judge_fc_width(KIMI, 7168).status is Status.PASS
+    assert judge_returned_width(KIMI).status is Status.PASS
+    assert judge_step_widths(KIMI, 7168).status is Status.PASS
+
+
+def test_fc_skipped_at_prefill_names_the_algorithm():
+    verdict = judge_fc_width(Widths(21504, None, 7168, (7168,)), 7168)
+    assert verdict.status is Status.FAIL
+    assert "fc never ran at prefill: it was fed 7168-wide states instead of 21504" in str(verdict)
+    assert "EAGLE3" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        (lambda: judge_fc_width(Widths(21504, 14336), 7168), "fed 14336-wide states"),
+        (lambda: judge_returned_width(Widths(21504, 21504, 7168)), "returned 7168-wide"),
+        (lambda: judge_returned_width(Widths(21504, 21504, None)), "returned None-wide"),
+        (lambda: judge_step_widths(Widths(192, 192, 192, (64, 192)), 64), "fed 64, 192-wide"),
+    ],
+)
+def test_wrong_widths(judge, words):
+    verdict = judge()
+    assert verdict.status is Status.FAIL
+    assert words in verdict.reasons[0]
+
+
+def test_steps_inside_a_graph_are_not_judged():
+    assert judge_step_widths(Widths(192, 192, 192, ()), 64).status is Status.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(
+    ("expected", "fed", "status", "words"),
+    [
+        ((1, 3, 5), (1, 3, 5), Status.PASS, "fed what it was trained on: [1, 3, 5]"),
+        ((-1, 1, 3), (-1, 1, 3), Status.PASS, "[embedding, 1, 3]"),
+        ((-1, 1, 3), (1, 3, 5), Status.FAIL, "trained on [embedding, 1, 3] and is fed [1, 3, 5]"),
+        ((1, 3, 5), (5, 1, 3), Status.FAIL, "trained on [1, 3, 5] and is fed [5, 1, 3]"),
+        ((1, 3, 5), (1, None, 5), Status.FAIL, "[1, ?, 5]: a chunk matches no layer"),
+        ((1, 3, 5), (), Status.FAIL, "is fed []"),
+        (None, (1, 3, 5), Status.NOT_COMPARABLE, "set trained_on"),
+    ],
+)
+def test_layers(expected, fed, status, words):
+    verdict = judge_layers(Layers(expected, fed, tuple(0.0 for _ in fed)))
+    assert verdict.status is status
+    assert words in verdict.reasons[0]
+
+
+OLD = "[2025-10-05 10:00:00 TP0] Decode batch. #running-req: 1, accept len: 2.17, cuda graph: True,"
+NEW = "[2026-08-05 10:00:00 TP0] Decode batch, #running-req: 1, cuda graph: False, gen throughput"
+CPU = "[2026-08-05 10:00:00] Decode batch, #running-req: 1, cpu graph: False, gen throughput: 1"
+PREFILL = "[2026-08-05 10:00:00] Prefill batch, #new-seq: 1, cuda graph: False"
+
+
+@pytest.mark.parametrize(
+    ("log", "asked", "status"),
+    [
+        (f"{OLD}\n{OLD}", True, Status.PASS),
+        (f"{PREFILL}\n{OLD}", True, Status.PASS),
+        (f"{OLD}\n{NEW}", True, Status.FAIL),
+        (NEW, False, Status.PASS),
+        (CPU, False, Status.PASS),
+        (OLD, False, Status.FAIL),
+        (PREFILL, False, Status.FAIL),  # nothing decoded: not observed is not right
+    ],
+)
+def test_graphs_by_the_log(log, asked, status):
+    assert judge_graph_use(log, asked=asked).status is status
+
+
+def run(*steps: int) -> AcceptanceSample:
+    prompts = tuple(PromptSample(f"p{i}", 128, s, 0, "") for i, s in enumerate(steps))
+    return AcceptanceSample(prompts, 128, 8, "", None)
+
+
+def test_graphs_must_not_move_a_single_verify_step():
+    assert judge_same_acceptance(run(30, 40), run(30, 40)).status is Status.PASS
+    moved = judge_same_acceptance(run(30, 40), run(40, 30))  # the same sum
+    assert moved.status is Status.FAIL
+    assert "2 of 2 prompts take other steps; first p0" in moved.reasons[0]
+
+
+def test_states_by_value():
+    on = {"a": [[1.0, 0.0], [0.0, 2.0]]}
+    assert judge_same_states(on, {"a": [[1.0, 0.01], [0.0, 2.0]]}).status is Status.PASS
+    for off in (
+        {"a": [[1.0, 0.03], [0.0, 2.0]]},
+        {"a": [[math.nan, 0.0], [0.0, 2.0]]},
+        {"a": [[1.0, 0.0]]},
+        {"a": [[1.0], [2.0]]},
+        {},
+    ):
+        assert judge_same_states(on, off).status is Status.FAIL
+    assert judge_same_states({}, {}).status is Status.FAIL

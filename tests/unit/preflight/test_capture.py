@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from packaging.version import Version
+
+from fixtures.preflight.capture import captured_layers, name_layers
+
+
+@pytest.mark.parametrize(
+    ("architecture", "version", "layers", "ids", "captured"),
+    [
+        # Llama and Qwen3: id k is the output of layer k, in every version.
+        ("LlamaForCausalLM", "0.5.10", 8, [1, 3, 5], (1, 3, 5)),
+        ("LlamaForCausalLM", "0.5.23", 8, [5, 1, 3], (1, 3, 5)),
+        ("Qwen3ForCausalLM", "0.5.23", 36, [1, 17, 32], (1, 17, 32)),
+        ("LlamaForCausalLM", "0.5.23", 8, [-1, 1, 3], (-1, 1, 3)),
+        ("LlamaForCausalLM", "0.5.23", 8, [3, 5, 7], (3, 5)),  # the last layer is never reached
+        ("LlamaForCausalLM", "0.5.23", 8, [3, 5, 5], (3, 5)),
+        ("LlamaForCausalLM", "0.5.23", 8, [-2, 1, 3], (1, 3)),
+        # The default: inputs of layers 2, n // 2, n - 3.
+        ("LlamaForCausalLM", "0.5.23", 32, None, (1, 15, 28)),
+        ("LlamaForCausalLM", "0.5.23", 6, None, (1, 2)),  # [2, 3, 3] collides
+        ("Qwen3ForCausalLM", "0.5.23", 36, None, (1, 17, 32)),
+        # DeepSeek: every id + 1 up to 0.5.10, then as they stand unless the first is 1.
+        ("DeepseekV3ForCausalLM", "0.5.10", 61, [2, 30, 58], (2, 30, 58)),
+        ("DeepseekV3ForCausalLM", "0.5.13", 61, [2, 30, 58], (1, 29, 57)),
+        ("KimiK25ForConditionalGeneration", "0.5.16", 61, [1, 29, 57], (1, 29, 57)),
+        ("KimiK25ForConditionalGeneration", "0.5.16", 61, [-1, 2, 30], (1, 29)),
+        ("DeepseekV3ForCausalLM", "0.5.23", 61, None, (1, 29, 57)),
+        # gpt-oss: ids that hold the final boundary stand as they are.
+        ("GptOssForCausalLM", "0.5.23", 36, [24, 30, 36], (23, 29, 35)),
+        ("GptOssForCausalLM", "0.5.23", 36, [23, 29, 34], (23, 29, 34)),
+        ("SomethingNew", "0.5.23", 36, [1, 2, 3], None),
+    ],
+)
+def test_captured_layers(architecture, version, layers, ids, captured):
+    assert captured_layers(architecture, Version(version), layers, ids) == captured
+
+
+def test_names():
+    assert name_layers((-1, 1, None)) == "[embedding, 1, ?]"
