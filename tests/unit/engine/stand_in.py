@@ -45,6 +45,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.fault in {"silent_generate", "worker_killed"}:
+            log("silence begins")
             time.sleep(600)
         count = request["sampling_params"]["max_new_tokens"]
         if self.fault == "short_generate":
