@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 
 
 @dataclass
@@ -39,7 +39,7 @@ def run_pytest(tmp_path):
             env={**inherited, "CUDA_VISIBLE_DEVICES": "", **environment},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         return Run(done.returncode, done.stdout, done.stderr)

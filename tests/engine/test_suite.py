@@ -1,0 +1,227 @@
+"""The suite itself on real servers of the CPU engine, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures.models.location import locate
+from tests import planted
+from tests.conftest import ROOT
+
+PROFILE = """
+[target]
+path = "builtin:tiny"
+[drafts.planted]
+path = "{draft}"
+[prompts]
+path = "builtin:tiny"
+count = 32
+max_new_tokens = 128
+[throughput]
+prompts = 4
+max_new_tokens = 32
+rounds = 2
+[defaults]
+devices = ["cpu"]
+context_length = 1024
+skip_tokenizer = true
+max_running_requests = 8
+[[servers]]
+draft = "planted"
+algorithm = "{algorithm}"
+num_steps = 3
+topk = 1
+num_draft_tokens = 4
+acceptance_floor = 3.4
+env = {env}
+"""
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """Write a profile with one planted fault; return the options that choose it."""
+
+    def plant(draft="tiny-eagle3", fault=planted.unchanged, algorithm="EAGLE3", env="{}"):
+        folder = fault(locate(f"builtin:{draft}").folder, tmp_path / "draft")
+        profile = tmp_path / "planted.toml"
+        profile.write_text(PROFILE.format(draft=folder, algorithm=algorithm, env=env))
+        return ["tests/suite", "-m", "cpu", "--profiles", str(profile), "--profile", "planted"]
+
+    return plant
+
+
+def first_red(run) -> str:
+    """The first test that failed or errored, with the whole of its message."""
+    sections = re.split(r"^_{3,} (.*?) _{3,}$", run.out, flags=re.MULTILINE)
+    return f"{sections[1]}\n{sections[2]}"
+
+
+def no_server_left(artifacts: Path) -> bool:
+    mine = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"]]
+    return not any(str(artifacts) in " ".join(p.info["cmdline"]) for p in mine)
+
+
+FAULTS = {
+    "EAGLE": ({"algorithm": "EAGLE"}, "told algorithm EAGLE"),
+    "ids + 1": ({"fault": planted.layer_ids_later}, "trained on layers [1, 3, 5] and would be fed"),
+    "plain ids": (
+        {"draft": "tiny-eagle3-embed", "fault": planted.layer_ids_plain},
+        "trained on layers [embedding, 1, 3] and would be fed [1, 3, 5]",
+    ),
+    "d2t": ({"fault": planted.d2t_shifted}, "d2t"),
+    "lm_head": ({"fault": planted.lm_head_removed}, "no lm_head.weight"),
+    "simulated": ({"env": '{ SGLANG_SIMULATE_ACC_LEN = "3.5" }'}, "SGLANG_SIMULATE_ACC_LEN=3.5"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named_before_anything_boots(run_pytest, plant, tmp_path, name):
+    planting, words = FAULTS[name]
+    begin = time.monotonic()
+    run = run_pytest(*plant(**planting))
+    assert run.code == 1, run.text
+    assert "test_pair_and_flags_fit" in first_red(run)
+    assert words in first_red(run)
+    assert "remedy:" in first_red(run)
+    assert not list(tmp_path.rglob("server.log"))
+    assert time.monotonic() - begin < 60
+
+
+LIVE = {
+    "EAGLE": (
+        {"algorithm": "EAGLE"},
+        {
+            "test_eagle3_draft_is_served_as_eagle3": "the server runs algorithm EAGLE",
+            "test_fc_is_fed_the_concatenated_layers": "fed 64-wide states instead of 192-wide",
+            "test_server_returns_the_concatenated_layers": "returned 64-wide",
+            "test_acceptance_length": "speculation collapsed",
+        },
+    ),
+    "plain ids": (
+        {"draft": "tiny-eagle3-embed", "fault": planted.layer_ids_plain},
+        {
+            "test_draft_is_fed_the_layers_it_was_trained_on": (
+                "trained on [embedding, 1, 3] and is fed [1, 3, 5]"
+            ),
+            "test_acceptance_length": "below the profile's floor",
+        },
+    ),
+    "d2t": ({"fault": planted.d2t_shifted}, {"test_acceptance_length": "speculation collapsed"}),
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_planted_fault_is_red_on_the_live_server(run_pytest, plant, name):
+    planting, expected = LIVE[name]
+    run = run_pytest(*plant(**planting), "--no-preflight", "-k", "not test_pair")
+    assert run.code == 1, run.text
+    failed = set(re.findall(r"^FAILED .*::(\w+)\[", run.out, flags=re.MULTILINE))
+    assert failed == set(expected), run.out
+    for words in expected.values():
+        assert words in run.out
+
+
+def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp_path):
+    options = plant(fault=planted.layer_ids_reordered)
+    baselines = tmp_path / "baselines"
+    run = run_pytest(
+        *options, "--baselines", str(baselines), "-k", "test_pair or layers or through"
+    )
+    assert run.code == 0, run.text
+    assert "no baseline" in run.out
+
+    (path,) = tmp_path.rglob("record.json")
+    record = json.loads(path.read_text())
+    (server,) = record["servers"].values()
+    assert server["layers"]["fed"] == [1, 3, 5]
+    assert server["boots"] == 1
+
+    accept = [sys.executable, "-m", "fixtures.cli", "accept", str(path), "--reason", "a test"]
+    subprocess.run([*accept, "--baselines", str(baselines)], cwd=ROOT, check=True)
+    (stored,) = baselines.rglob("*.json")
+    faster = json.loads(stored.read_text())
+    for cell in faster["servers"].values():
+        for round_ in cell["throughput"]["rounds"]:
+            round_["seconds"] /= 20
+    stored.write_text(json.dumps(faster))
+
+    again = run_pytest(*options, "--baselines", str(baselines), "-k", "through")
+    assert again.code == 1, again.text
+    assert "slower:" in first_red(again)
+    assert "FAIL regression" in again.out
+
+
+@pytest.fixture
+def started(plant, tmp_path):
+    """A suite run in the background, its server ready and a benchmark under way."""
+    artifacts = tmp_path / "artifacts"
+    options = plant()
+    profile = tmp_path / "planted.toml"
+    # Long enough to be killed in the middle of it.
+    profile.write_text(profile.read_text().replace("rounds = 2", "rounds = 100"))
+    output = (tmp_path / "output").open("w+")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
+            *("--artifacts", str(artifacts), "-k", "flags or through or graphs"),
+        ],
+        cwd=ROOT,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 300
+    while "test_5_throughput.py" not in (tmp_path / "output").read_text():
+        assert process.poll() is None, (tmp_path / "output").read_text()
+        assert time.monotonic() < deadline, (tmp_path / "output").read_text()
+        time.sleep(0.1)
+    time.sleep(2)
+    yield process
+    process.kill()
+    process.wait()
+    output.close()
+
+
+def schedulers(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The server's processes below the running suite, the main one first."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    return [p for p in below if "launch_server" in " ".join(p.cmdline()) or "sglang" in p.name()]
+
+
+@pytest.mark.parametrize("victim", ["main", "scheduler"])
+def test_a_server_killed_in_the_middle_fails_its_tests_at_once(started, tmp_path, victim):
+    found = schedulers(started)
+    chosen = found[0] if victim == "main" else next(p for p in found if "scheduler" in p.name())
+    chosen.kill()
+    killed = time.monotonic()
+    text = ""
+    while "test_6_graphs.py" not in text and time.monotonic() - killed < 30:
+        time.sleep(0.02)
+        text = (tmp_path / "output").read_text()
+    noticed_s = time.monotonic() - killed
+    assert started.wait(60) == 1
+    text = (tmp_path / "output").read_text()
+    assert "ServerDied" in text
+    assert "SIGKILL" in text if victim == "main" else "scheduler" in text
+    assert "(said in full by test_throughput" in text
+    assert noticed_s < 2, noticed_s  # the test ended; the target of 1 s is measured by tox -e bench
+    assert no_server_left(tmp_path / "artifacts")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_server_outlives_the_suite(started, tmp_path, number):
+    found = schedulers(started)
+    assert found
+    started.send_signal(number)
+    _, alive = psutil.wait_procs(found, timeout=20)
+    assert alive == []
+    started.wait(30)
