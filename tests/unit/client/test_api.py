@@ -96,7 +96,11 @@ def test_replies_come_in_the_order_of_the_prompts(serve):
     server = serve(lambda _, body: (time.sleep(0.05 / body["input_ids"][0]), (200, reply(body)))[1])
     answers = client(server).generate(PROMPTS, max_new_tokens=6, concurrency=3)
     assert [answer.prompt_id for answer in answers] == ["a", "b", "c"]
-    assert [answer.output_ids for answer in answers] == [(1, 2, 3) * 2, (4, 5, 6) * 2, (7, 8, 9) * 2]
+    assert [answer.output_ids for answer in answers] == [
+        (1, 2, 3) * 2,
+        (4, 5, 6) * 2,
+        (7, 8, 9) * 2,
+    ]
     assert [answer.verify_steps for answer in answers] == [3, 3, 3]
 
 
