@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from fixtures.cpu_engine import SITE, cpu_environment, cpu_flags
+from fixtures.cpu_engine import SITE, cpu_environment, cpu_flags, cpu_switches
 
 
 def run_python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -66,6 +66,11 @@ def test_flags_bound_the_cache() -> None:
         "--attention-backend": "intel_amx",
         "--max-total-tokens": "4096",
     }
+
+
+def test_an_idle_server_leaves_the_core_to_others() -> None:
+    assert cpu_switches() == ("--sleep-on-idle",)
+    assert cpu_environment({})["OMP_NUM_THREADS"] == "1"
 
 
 @pytest.mark.parametrize(
