@@ -17,6 +17,7 @@ pytestmark = pytest.mark.speculative
 @pytest.fixture
 def widths(spec, session, subject):
     session.update(spec, widths=subject.widths)
+    session.states[spec.id] = subject.decoded_states
     return subject.widths
 
 

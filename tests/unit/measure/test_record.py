@@ -21,6 +21,7 @@ SERVER = ServerRecord(
     layers=Layers((1, 3, 5), (1, 3, None), (0.0, 0.0, 0.4)),
     acceptance=AcceptanceSample((PromptSample("a", 128, 36, 0, "ff"),), 128, 8, "aa", (1, 2)),
     throughput=THROUGHPUT,
+    resolved={"attention_backend": "intel_amx"},
     outcomes={"test_throughput": "passed"},
 )
 RECORD = Record(
@@ -31,6 +32,7 @@ RECORD = Record(
     machine=Machine("cpu-x-x2", "cpu", "x", 2, 24, (), (), None),
     software={"sglang": "0.5.23"},
     servers={SERVER.id: SERVER},
+    first_launch_s=1.5,
     not_measured={},
 )
 
@@ -85,6 +87,8 @@ def test_accept_files_it_by_machine_class(written, tmp_path):
     assert path == tmp_path / "baselines" / "cpu-x-x2" / "2026-01-02T03-04-05-abcd.json"
     records = load_accepted(path.parent)
     assert records == [replace(RECORD, accepted_reason="first good night")]
+    (stored,) = records[0].servers.values()
+    assert stored.resolved == {"attention_backend": "intel_amx"}  # no path of the host is kept
     assert accepted_throughput(records, SERVER.id) == [THROUGHPUT]
     assert accepted_throughput(records, "tiny/none/cpu") == []
     with pytest.raises(BaselineError, match="accepted already"):

@@ -1,0 +1,122 @@
+"""What the suite itself costs, measured on real CPU servers: `tox -e bench`.
+
+Prints one line a figure, with its target. Nothing fails here: speed is measured, never asserted.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from fixtures.catalog.select import load_profiles
+from fixtures.client import Client, Prompt
+from fixtures.engine.boot import boot
+from fixtures.engine.interpreter import inspect_interpreter
+from fixtures.engine.server import RunningServer
+from fixtures.errors import ServerDied
+from fixtures.measure.record import Record, read_record
+from fixtures.models.location import BUILTIN_FOLDER
+
+ROOT = Path(__file__).parent.parent
+SERVERS = ("tiny/none/cpu", "tiny/eagle3-s5k1d6/cpu")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        record = run_suite(Path(folder))
+        lines = list(figures(record))
+        lines += [
+            (
+                f"death of the {victim} noticed after",
+                f"{death_noticed_s(Path(folder) / victim, victim):.3f} s",
+                "<= 0.5 s",
+            )
+            for victim in ("server", "scheduler")
+        ]
+    for what, measured, target in lines:
+        sys.stdout.write(f"{what:<58} {measured:>16}   target {target}\n")
+
+
+def run_suite(artifacts: Path) -> Record:
+    """Run the suite on two servers as a user does, and read its record."""
+    chosen = [word for server in SERVERS for word in ("--server", server)]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "tests/suite", "-m", "cpu", *chosen),
+            *("--artifacts", str(artifacts)),
+        ],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    sys.stdout.write(done.stdout[-2000:] if done.returncode else "")
+    (path,) = artifacts.rglob("record.json")
+    return read_record(path)
+
+
+def figures(record: Record) -> list[tuple[str, str, str]]:
+    lines = [("pytest start to first launch", f"{record.first_launch_s} s", "<= 2 s")]
+    for server in record.servers.values():
+        assert server.throughput is not None
+        rounds = server.throughput.rounds
+        seconds = sum(round_.seconds for round_ in rounds)
+        own = sum(round_.server_s or float("nan") for round_ in rounds)
+        lines += [
+            (f"{server.id}: ready to first request", f"{server.first_request_s} s", "<= 0.25 s"),
+            (f"{server.id}: suite tok/s over the server's own", f"{own / seconds:.3f}", ">= 0.97"),
+            (f"{server.id}: boots", f"{server.boots}", "1"),
+        ]
+    return lines
+
+
+def death_noticed_s(artifacts: Path, victim: str) -> float:
+    """Seconds from a kill -9 in the middle of a request to the error in the caller."""
+    spec = next(s for s in load_profiles()["tiny"].servers if s.id == "tiny/none/cpu")
+    artifacts.mkdir()
+    server = boot(
+        spec,
+        interpreter=inspect_interpreter(Path(sys.executable)),
+        target_path=str(BUILTIN_FOLDER / "tiny"),
+        draft_path=None,
+        artifacts=artifacts,
+    )
+    try:
+        return _kill_in_a_request(server, _victim(server, victim))
+    finally:
+        server.stop()
+
+
+def _victim(server: RunningServer, victim: str) -> Callable[[], None]:
+    main_process = psutil.Process(server.process.pid)
+    if victim == "server":
+        return main_process.kill
+    return next(p for p in main_process.children(recursive=True) if "scheduler" in p.name()).kill
+
+
+def _kill_in_a_request(server: RunningServer, kill: Callable[[], None]) -> float:
+    client = Client(server.base_url, check_alive=server.check_alive, speculating=False)
+    killed: list[float] = []
+
+    def kill_soon() -> None:
+        time.sleep(0.5)
+        killed.append(time.monotonic())
+        kill()
+
+    threading.Thread(target=kill_soon).start()
+    try:
+        client.generate([Prompt("long", tuple(range(2, 26)))], max_new_tokens=900)
+    except ServerDied:
+        return time.monotonic() - killed[0]
+    raise AssertionError("the request ended before the kill")
+
+
+if __name__ == "__main__":
+    main()
