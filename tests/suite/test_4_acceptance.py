@@ -15,7 +15,7 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
     reference = session.texts.get(spec.reference_id)
     if reference is None:
         pytest.skip(f"not measured: {spec.reference_id or 'a reference server'} was not run")
-    judged(judge_text(texts, reference, spec.reference_id))
+    judged(judge_text(texts, reference, spec.reference_id, exact=spec.exact_text))
 
 
 @pytest.mark.speculative

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from fixtures.preflight.capture import captured_layers, name_layers
+from fixtures.preflight.capture import captured_layers, captures_embedding, name_layers
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,29 @@ from fixtures.preflight.capture import captured_layers, name_layers
         # gpt-oss: ids that hold the final boundary stand as they are.
         ("GptOssForCausalLM", "0.5.23", 36, [24, 30, 36], (23, 29, 35)),
         ("GptOssForCausalLM", "0.5.23", 36, [23, 29, 34], (23, 29, 34)),
+        ("GptOssForCausalLM", "0.5.16", 36, [24, 30, 36], (24, 30)),  # sglang issue 32226
         ("SomethingNew", "0.5.23", 36, [1, 2, 3], None),
     ],
 )
 def test_captured_layers(architecture, version, layers, ids, captured):
     assert captured_layers(architecture, Version(version), layers, ids) == captured
+
+
+@pytest.mark.parametrize(
+    ("architecture", "version", "can"),
+    [
+        ("LlamaForCausalLM", "0.5.16", False),  # seen on a GPU: Tensor + NoneType
+        ("LlamaForCausalLM", "0.5.21", False),
+        ("LlamaForCausalLM", "0.5.22", True),
+        ("LlamaForCausalLM", "0.5.23", True),  # seen on a CPU
+        ("Qwen3ForCausalLM", "0.5.10", True),
+        ("DeepseekV3ForCausalLM", "0.5.10", False),
+        ("DeepseekV3ForCausalLM", "0.5.23", True),
+        ("SomethingNew", "0.5.10", True),
+    ],
+)
+def test_who_hands_over_the_embedding(architecture, version, can):
+    assert captures_embedding(architecture, Version(version)) is can
 
 
 def test_names():

@@ -93,6 +93,14 @@ def test_ids_that_collide(tmp_path):
     assert "captures 2 layers [3, 5] of the 3 the draft needs" in finding.message
 
 
+def test_the_embedding_draft_on_an_older_sglang():
+    older = replace(case(folder("tiny-eagle3-embed"), spec=EMBED), version=Version("0.5.16"))
+    (finding,) = judge(older)
+    assert finding.rule == "layers-lost"
+    assert "cannot hand over the embedding output" in finding.message
+    assert finding.remedy.startswith("SGLang 0.5.22 or newer")
+
+
 def test_eagle_for_an_eagle3_draft():
     speculation = replace(PLAIN.speculation, algorithm="EAGLE")
     (finding,) = judge(case(folder("tiny-eagle3"), speculation=speculation))
