@@ -137,7 +137,6 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
         assert server.info["enable_return_hidden_states"] is True
         assert list(server.phases) == ["imports", "weights", "kv cache", "warm-up"]
         assert sum(server.phases.values()) == pytest.approx(server.boot_s, abs=0.5)
-        assert "torch" not in sys.modules
         with urllib.request.urlopen(f"{server.base_url}/health", timeout=5) as answer:
             assert answer.status == 200
         server.check_alive()

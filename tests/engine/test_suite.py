@@ -45,6 +45,14 @@ acceptance_floor = 3.4
 env = {env}
 """
 
+SECOND = """
+[[servers]]
+draft = "planted"
+num_steps = 1
+topk = 1
+num_draft_tokens = 2
+"""
+
 
 @pytest.fixture
 def plant(tmp_path):
@@ -103,6 +111,7 @@ LIVE = {
             "test_eagle3_draft_is_served_as_eagle3": "the server runs algorithm EAGLE",
             "test_fc_is_fed_the_concatenated_layers": "fed 64-wide states instead of 192-wide",
             "test_server_returns_the_concatenated_layers": "returned 64-wide",
+            "test_draft_is_fed_the_layers_it_was_trained_on": "is fed [final norm]",
             "test_acceptance_length": "speculation collapsed",
         },
     ),
@@ -122,7 +131,7 @@ LIVE = {
 @pytest.mark.parametrize("name", LIVE)
 def test_a_planted_fault_is_red_on_the_live_server(run_pytest, plant, name):
     planting, expected = LIVE[name]
-    run = run_pytest(*plant(**planting), "--no-preflight", "-k", "not test_pair")
+    run = run_pytest(*plant(**planting), "--no-preflight", "-k", "not pair and not throughput")
     assert run.code == 1, run.text
     failed = set(re.findall(r"^FAILED .*::(\w+)\[", run.out, flags=re.MULTILINE))
     assert failed == set(expected), run.out
@@ -167,7 +176,7 @@ def started(plant, tmp_path):
     options = plant()
     profile = tmp_path / "planted.toml"
     # Long enough to be killed in the middle of it.
-    profile.write_text(profile.read_text().replace("rounds = 2", "rounds = 100"))
+    profile.write_text(profile.read_text().replace("rounds = 2", "rounds = 100") + SECOND)
     output = (tmp_path / "output").open("w+")
     process = subprocess.Popen(
         [
@@ -197,31 +206,60 @@ def schedulers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return [p for p in below if "launch_server" in " ".join(p.cmdline()) or "sglang" in p.name()]
 
 
-@pytest.mark.parametrize("victim", ["main", "scheduler"])
-def test_a_server_killed_in_the_middle_fails_its_tests_at_once(started, tmp_path, victim):
-    found = schedulers(started)
-    chosen = found[0] if victim == "main" else next(p for p in found if "scheduler" in p.name())
-    chosen.kill()
+def test_a_server_killed_in_the_middle_fails_its_tests_and_the_rest_goes_on(started, tmp_path):
+    schedulers(started)[0].kill()
     killed = time.monotonic()
     text = ""
     while "test_6_graphs.py" not in text and time.monotonic() - killed < 30:
         time.sleep(0.02)
         text = (tmp_path / "output").read_text()
     noticed_s = time.monotonic() - killed
-    assert started.wait(60) == 1
+    # The second server boots and is judged; its long benchmark need not be waited for.
+    while "planted-s1k1d2" not in text or text.count("test_5_throughput.py") < 2:
+        assert started.poll() is None, text
+        assert time.monotonic() - killed < 120, text
+        time.sleep(0.1)
+        text = (tmp_path / "output").read_text()
+    started.send_signal(signal.SIGINT)
+    started.wait(60)
     text = (tmp_path / "output").read_text()
     assert "ServerDied" in text
-    assert "SIGKILL" in text if victim == "main" else "scheduler" in text
+    assert "SIGKILL" in text
     assert "(said in full by test_throughput" in text
-    assert noticed_s < 2, noticed_s  # the test ended; the target of 1 s is measured by tox -e bench
+    assert noticed_s < 2, noticed_s  # how soon exactly is measured by tox -e bench
+    (path,) = (tmp_path / "artifacts").rglob("record.json")
+    outcomes = {
+        id_: server["outcomes"] for id_, server in json.loads(path.read_text())["servers"].items()
+    }
+    first, second = outcomes.values()
+    assert first["test_throughput"] == "failed"
+    assert second["test_server_runs_what_was_asked_for"] == "passed"
     assert no_server_left(tmp_path / "artifacts")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_no_server_outlives_the_suite(started, tmp_path, number):
-    found = schedulers(started)
-    assert found
-    started.send_signal(number)
-    _, alive = psutil.wait_procs(found, timeout=20)
-    assert alive == []
-    started.wait(30)
+@pytest.mark.parametrize("moment", ["imports", "weights"])
+def test_no_server_outlives_ctrl_c_during_the_boot(plant, tmp_path, moment):
+    output = tmp_path / "output"
+    artifacts = tmp_path / "artifacts"
+    with output.open("w") as stream:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plant()),
+                *("--artifacts", str(artifacts), "-k", "flags"),
+            ],
+            cwd=ROOT,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+        deadline = time.monotonic() + 120
+        phases = ("weights", "kv cache") if moment == "weights" else ("imports",)
+        while not any(phase in output.read_text() for phase in phases):
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.05)
+        found = schedulers(process)
+        process.send_signal(signal.SIGINT)
+        _, alive = psutil.wait_procs(found, timeout=10)
+        assert alive == []
+        assert process.wait(30) == 2  # interrupted
+    assert no_server_left(artifacts)

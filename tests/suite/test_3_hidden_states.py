@@ -29,10 +29,17 @@ def test_server_returns_the_concatenated_layers(widths, judged):
     judged(judge_returned_width(widths))
 
 
-def test_draft_steps_are_fed_the_plain_width(subject, widths, judged):
-    judged(judge_step_widths(widths, subject.draft.config["hidden_size"]))
+def test_draft_steps_are_fed_the_plain_width(spec, subject, widths, judged):
+    judged(
+        judge_step_widths(
+            widths,
+            subject.draft.config["hidden_size"],
+            graphs=spec.cuda_graphs,
+            num_steps=spec.speculation.num_steps,
+        )
+    )
 
 
 def test_draft_is_fed_the_layers_it_was_trained_on(spec, session, subject, judged):
     session.update(spec, layers=subject.layers)
-    judged(judge_layers(subject.layers))
+    judged(judge_layers(subject.layers, ranks=spec.tp))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.gate.acceptance import judge_length, judge_text
+from fixtures.preflight.pair import simulated_by
 
 
 def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
@@ -22,13 +23,12 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
 def test_acceptance_length(spec, session, subject, judged):
     sample, _ = subject.acceptance_run
     session.update(spec, acceptance=sample)
-    if not session.profiles[spec.profile].acceptance_means_something:
-        pytest.skip("the profile says that acceptance means nothing here (random weights)")
-    judged(
-        judge_length(
-            sample,
-            num_steps=spec.speculation.num_steps,
-            floor=spec.acceptance_floor,
-            ceiling=spec.acceptance_ceiling,
-        )
+    verdict = judge_length(
+        sample,
+        num_steps=spec.speculation.num_steps,
+        floor=spec.acceptance_floor,
+        ceiling=spec.acceptance_ceiling,
+        simulated_by=simulated_by(spec.env),
+        gated=session.profiles[spec.profile].acceptance_means_something,
     )
+    judged(verdict)

@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.gate.store import accepted_throughput, load_accepted
 from fixtures.gate.throughput import judge_throughput
+from fixtures.measure.prompts import prompt_set_sha256
 from fixtures.measure.samples import ThroughputSample
 
 
@@ -26,6 +27,8 @@ def test_throughput(spec, session, subject, judged, benchmark):
         settled=settled,
         concurrency=spec.throughput.concurrency,
         max_new_tokens=spec.throughput.max_new_tokens,
+        prompts=spec.throughput.prompts,
+        prompt_set_sha256=prompt_set_sha256(subject.prompts[: spec.throughput.prompts]),
     )
     session.update(spec, throughput=sample)
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)

@@ -183,6 +183,12 @@ def test_wrong_answers(serve, answer, error, words):
         ({"spec_verify_ct": 7}, BadReply, "7 verify steps for 6 tokens"),
         ({"completion_tokens": 5}, BadReply, "asked for 6 tokens .* counts 5"),
         ({"completion_tokens": None}, BadReply, "completion_tokens is None"),
+        ({"spec_correct_drafts_histogram": [1, 4]}, BadReply, "3 verify steps, but .* counts 5"),
+        (
+            {"spec_correct_drafts_histogram": [1, 2], "spec_num_correct_drafts": 5},
+            BadReply,
+            "5 correct drafts, but .* adds up to 2",
+        ),
     ],
 )
 def test_wrong_counters(serve, meta, error, words):

@@ -53,6 +53,23 @@ def test_ceiling_of_the_profile():
     assert length(sample((128, 36)), ceiling=3.6).status is Status.PASS
 
 
+def test_simulated_acceptance_is_red_however_good():
+    verdict = judge_length(
+        sample((128, 36)),
+        num_steps=3,
+        floor=3.4,
+        ceiling=None,
+        simulated_by="SGLANG_SIMULATE_ACC_LEN",
+    )
+    assert verdict.status is Status.FAIL
+    assert "SGLANG_SIMULATE_ACC_LEN makes the server simulate" in verdict.reasons[0]
+
+
+def test_random_weights_are_shown_and_not_judged():
+    verdict = judge_length(sample((128, 128)), num_steps=3, floor=3.4, ceiling=None, gated=False)
+    assert verdict.status is Status.NOT_GATED
+
+
 def test_a_run_without_verify_steps_is_not_judged():
     run = AcceptanceSample((PromptSample("a", 128, None, 0, ""),), 128, 8, "", None)
     with pytest.raises(ValueError, match="no verify steps"):

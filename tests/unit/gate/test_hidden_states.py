@@ -18,10 +18,14 @@ from fixtures.measure.samples import AcceptanceSample, PromptSample
 KIMI = Widths(expected=21504, fc_in=21504, returned=21504, draft_steps=(7168,))
 
 
+def steps(widths, hidden, *, graphs=False, num_steps=3):
+    return judge_step_widths(widths, hidden, graphs=graphs, num_steps=num_steps)
+
+
 def test_right_widths():
     assert judge_fc_width(KIMI, 7168).status is Status.PASS
     assert judge_returned_width(KIMI).status is Status.PASS
-    assert judge_step_widths(KIMI, 7168).status is Status.PASS
+    assert steps(KIMI, 7168).status is Status.PASS
 
 
 def test_fc_skipped_at_prefill_names_the_algorithm():
@@ -37,7 +41,8 @@ def test_fc_skipped_at_prefill_names_the_algorithm():
         (lambda: judge_fc_width(Widths(21504, 14336), 7168), "fed 14336-wide states"),
         (lambda: judge_returned_width(Widths(21504, 21504, 7168)), "returned 7168-wide"),
         (lambda: judge_returned_width(Widths(21504, 21504, None)), "returned None-wide"),
-        (lambda: judge_step_widths(Widths(192, 192, 192, (64, 192)), 64), "fed 64, 192-wide"),
+        (lambda: steps(Widths(192, 192, 192, (64, 192)), 64), "fed 64, 192-wide"),
+        (lambda: steps(Widths(192, 192, 192, ()), 64), "took no step of its own"),
     ],
 )
 def test_wrong_widths(judge, words):
@@ -46,8 +51,22 @@ def test_wrong_widths(judge, words):
     assert words in verdict.reasons[0]
 
 
-def test_steps_inside_a_graph_are_not_judged():
-    assert judge_step_widths(Widths(192, 192, 192, ()), 64).status is Status.NOT_COMPARABLE
+def test_steps_that_cannot_be_seen_are_not_judged():
+    unseen = Widths(192, 192, 192, ())
+    assert steps(unseen, 64, graphs=True).status is Status.NOT_GATED
+    assert steps(unseen, 64, num_steps=1).status is Status.NOT_GATED
+    assert steps(Widths(192, 192, 192, (192,)), 64, graphs=True).status is Status.FAIL
+
+
+def layers(expected, fed, ranks=1, *, agree=True):
+    return Layers(expected, fed, tuple(0.0 for _ in fed), ranks, agree)
+
+
+def test_every_rank_is_seen_and_agrees():
+    right = (1, 3, 5)
+    assert judge_layers(layers(right, right, 8), ranks=8).status is Status.PASS
+    assert judge_layers(layers(right, right, 7), ranks=8).status is Status.FAIL
+    assert judge_layers(layers(right, right, 8, agree=False), ranks=8).status is Status.FAIL
 
 
 @pytest.mark.parametrize(
@@ -58,12 +77,12 @@ def test_steps_inside_a_graph_are_not_judged():
         ((-1, 1, 3), (1, 3, 5), Status.FAIL, "trained on [embedding, 1, 3] and is fed [1, 3, 5]"),
         ((1, 3, 5), (5, 1, 3), Status.FAIL, "trained on [1, 3, 5] and is fed [5, 1, 3]"),
         ((1, 3, 5), (1, None, 5), Status.FAIL, "[1, ?, 5]: a chunk matches no layer"),
-        ((1, 3, 5), (), Status.FAIL, "is fed []"),
+        ((1, 3, 5), (-2,), Status.FAIL, "fed [final norm], the target's last state"),
         (None, (1, 3, 5), Status.NOT_COMPARABLE, "set trained_on"),
     ],
 )
 def test_layers(expected, fed, status, words):
-    verdict = judge_layers(Layers(expected, fed, tuple(0.0 for _ in fed)))
+    verdict = judge_layers(layers(expected, fed), ranks=1)
     assert verdict.status is status
     assert words in verdict.reasons[0]
 
@@ -96,10 +115,12 @@ def run(*steps: int) -> AcceptanceSample:
 
 
 def test_graphs_must_not_move_a_single_verify_step():
-    assert judge_same_acceptance(run(30, 40), run(30, 40)).status is Status.PASS
-    moved = judge_same_acceptance(run(30, 40), run(40, 30))  # the same sum
+    assert judge_same_acceptance(run(30, 40), run(30, 40), exact=True).status is Status.PASS
+    moved = judge_same_acceptance(run(30, 40), run(40, 30), exact=True)  # the same sum
     assert moved.status is Status.FAIL
     assert "2 of 2 prompts take other steps; first p0" in moved.reasons[0]
+    assert judge_same_acceptance(run(30, 40), run(40, 31), exact=False).status is Status.PASS
+    assert judge_same_acceptance(run(30, 40), run(40, 33), exact=False).status is Status.FAIL
 
 
 def test_states_by_value():
@@ -114,3 +135,4 @@ def test_states_by_value():
     ):
         assert judge_same_states(on, off).status is Status.FAIL
     assert judge_same_states({}, {}).status is Status.FAIL
+    assert judge_same_states({"a": []}, {"a": []}).status is Status.FAIL

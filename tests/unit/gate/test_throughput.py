@@ -11,7 +11,7 @@ from fixtures.measure.samples import Round, ThroughputSample
 def boot(*tok_s: float, settled: bool = True, concurrency: int = 1) -> ThroughputSample:
     """One boot whose rounds ran at these speeds."""
     rounds = tuple(Round(1000 / speed, 1000, None, None) for speed in tok_s)
-    return ThroughputSample((), rounds, settled, concurrency, 128)
+    return ThroughputSample((), rounds, settled, concurrency, 128, 8, "aa")
 
 
 def judge(now, accepted, *, gated=True, tolerance=0.05):
@@ -30,14 +30,16 @@ def test_each_status():
     assert judge(boot(106), base).status is Status.IMPROVED
     assert judge(boot(50), []).status is Status.NO_BASELINE
     assert judge(boot(50), base, gated=False).status is Status.NOT_GATED
-    assert judge(boot(50, settled=False), base).status is Status.UNSTABLE
+    assert judge(boot(90, 94, 97, settled=False), base).status is Status.UNSTABLE
+    assert judge(boot(10, 50, settled=False), base).status is Status.REGRESSION
     assert judge(boot(50, concurrency=8), base).status is Status.NOT_COMPARABLE
 
 
 def test_words_of_a_regression():
     verdict = judge(boot(80), [boot(100)])
     assert verdict.reasons == (
-        "slower: 80.0 tok/s against 100.0 (-20.0%; 1 accepted record in baselines/x; limit 95.0)",
+        "slower in every round: 80.0 tok/s against 100.0 (-20.0%; 1 accepted record in "
+        "baselines/x; limit 95.0)",
     )
     assert verdict.effect is not None
     assert round(verdict.effect, 6) == -0.2

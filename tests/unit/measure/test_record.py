@@ -12,16 +12,18 @@ from fixtures.measure.machine import Machine
 from fixtures.measure.record import Layers, Record, ServerRecord, Widths, read_record, write_record
 from fixtures.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
 
-THROUGHPUT = ThroughputSample((Round(2.0, 100, 30, 1.9),), (Round(1.0, 100, 30, 0.9),), True, 1, 64)
+THROUGHPUT = ThroughputSample(
+    (Round(2.0, 100, 30, 1.9),), (Round(1.0, 100, 30, 0.9),), True, 1, 64, 8, "aa"
+)
 SERVER = ServerRecord(
     id="tiny/eagle3-s3k1d4/cpu",
-    spec={"acceptance_floor": 3.4},
+    spec={"acceptance_floor": 3.4, "target": {"path": "/models/mine"}},
     boots=1,
     widths=Widths(192, 192, 192, (64,)),
-    layers=Layers((1, 3, 5), (1, 3, None), (0.0, 0.0, 0.4)),
+    layers=Layers((1, 3, 5), (1, 3, None), (0.0, 0.0, 0.4), 1, True),
     acceptance=AcceptanceSample((PromptSample("a", 128, 36, 0, "ff"),), 128, 8, "aa", (1, 2)),
     throughput=THROUGHPUT,
-    resolved={"attention_backend": "intel_amx"},
+    resolved={"attention_backend": "intel_amx", "model_path": "/models/mine"},
     outcomes={"test_throughput": "passed"},
 )
 RECORD = Record(
@@ -86,9 +88,12 @@ def test_accept_files_it_by_machine_class(written, tmp_path):
     path = accept_record(written, tmp_path / "baselines", "first good night")
     assert path == tmp_path / "baselines" / "cpu-x-x2" / "2026-01-02T03-04-05-abcd.json"
     records = load_accepted(path.parent)
-    assert records == [replace(RECORD, accepted_reason="first good night")]
     (stored,) = records[0].servers.values()
-    assert stored.resolved == {"attention_backend": "intel_amx"}  # no path of the host is kept
+    assert records[0].accepted_reason == "first good night"
+    assert stored.throughput == THROUGHPUT
+    assert stored.spec == {"acceptance_floor": 3.4, "target": {"path": "mine"}}
+    assert stored.resolved == {"attention_backend": "intel_amx"}
+    assert "/" not in stored.spec["target"]["path"]  # no path of the host is kept
     assert accepted_throughput(records, SERVER.id) == [THROUGHPUT]
     assert accepted_throughput(records, "tiny/none/cpu") == []
     with pytest.raises(BaselineError, match="accepted already"):
