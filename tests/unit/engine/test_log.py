@@ -64,6 +64,7 @@ def test_phases_follow_the_lines_and_never_go_back(
         "terminate called after throwing an instance of 'c10::Error'",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+        "ERROR: [Errno 98] error while attempting to bind on address ('127.0.0.1', 38507): address",
     ],
 )
 def test_fatal_lines(tmp_path: Path, line: str) -> None:

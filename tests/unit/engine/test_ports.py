@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from fixtures.engine.ports import free_port, is_free, require_free
+from fixtures.engine.ports import ephemeral_range, free_port, is_free, require_free
 from fixtures.errors import EngineError
 
 
@@ -23,6 +23,13 @@ def test_a_hundred_ports_are_free_and_never_repeat_while_held() -> None:
     finally:
         for listener in held:
             listener.close()
+
+
+def test_no_port_can_be_the_source_of_an_outgoing_connection() -> None:
+    lowest, highest = ephemeral_range()
+    ports = [free_port() for _ in range(200)]
+    assert not [port for port in ports if lowest <= port <= highest]
+    assert len(set(ports)) > 150
 
 
 def test_a_taken_port_is_named_with_the_command_that_shows_its_holder() -> None:
