@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import random
 import socket
+from http.client import HTTPConnection
 
 import pytest
 
+from fixtures.catalog.select import load_profiles
 from fixtures.engine.ports import ephemeral_range, free_port, is_free, require_free
+from fixtures.engine.readiness import ReadinessProbe
 from fixtures.errors import EngineError
 
 
@@ -32,6 +36,13 @@ def test_no_port_can_be_the_source_of_an_outgoing_connection() -> None:
     assert len(set(ports)) > 150
 
 
+def test_one_seed_does_not_mean_one_port() -> None:
+    random.seed(0)
+    first = free_port()
+    random.seed(0)
+    assert free_port() != first
+
+
 def test_a_taken_port_is_named_with_the_command_that_shows_its_holder() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -39,4 +50,22 @@ def test_a_taken_port_is_named_with_the_command_that_shows_its_holder() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(EngineError, match=f"Port {port} .* taken .*ss -ltnp 'sport = :{port}'"):
             require_free(port)
+    require_free(port)
+
+
+def test_a_probe_that_is_its_own_peer_lets_the_port_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bind a probe to the very port it asks: TCP connects it to itself, as the kernel may do."""
+    port = free_port()
+
+    def connect_to_itself(self: HTTPConnection) -> None:
+        self.sock = socket.socket()  # closed by the probe, as any connection
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.sock.bind(("127.0.0.1", port))
+        self.sock.connect(("127.0.0.1", port))
+
+    monkeypatch.setattr(HTTPConnection, "connect", connect_to_itself)
+    spec = next(s for s in load_profiles()["tiny"].servers if s.id == "tiny/none/cpu")
+    probe = ReadinessProbe(spec, port=port, served_model_name="ours", api_key=None)
+    with pytest.raises(ConnectionRefusedError, match="connected to itself"):
+        probe._ask("GET", "/health", 1.0)
     require_free(port)
