@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ def plan_stand_in(tmp_path: Path) -> Callable[..., Launch]:
 
     def plan(fault: str, *, caller: dict[str, str] | None = None, **changes: Any) -> Launch:
         spec = _spec(id=f"tiny/{fault}/cpu", device="cpu", **changes)
-        port, name = free_port(), f"draftgate-test-{tmp_path.name}"
+        port, name = free_port(), f"draftgate-test-{tmp_path.name}-{os.getpid()}"
         command = (
             *(sys.executable, str(STAND_IN), fault),
             *("--port", str(port), "--served-model-name", name, *spec.args),

@@ -37,7 +37,8 @@ def test_length_is_a_ratio_of_sums():
         (sample((128, 40)), 3.21, Status.FAIL, "below the profile's floor 3.21"),
         (sample((128, 127)), 3.4, Status.FAIL, "collapsed"),
         (sample((110, 100)), None, Status.FAIL, "collapsed"),  # exactly at the tripwire
-        (sample((111, 100)), None, Status.PASS, "1.110"),
+        (sample((111, 100)), None, Status.NOT_COMPARABLE, "sets no acceptance_floor"),
+        (sample((111, 100)), 1.11, Status.PASS, "1.110"),
         (sample((128, 32)), 3.4, Status.FAIL, "everything was accepted"),  # 127 tokens / 4
         (sample((128, 33)), 3.4, Status.PASS, "3.879"),
     ],

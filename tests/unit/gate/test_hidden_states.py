@@ -59,7 +59,13 @@ def test_steps_that_cannot_be_seen_are_not_judged():
 
 
 def layers(expected, fed, ranks=1, *, agree=True):
-    return Layers(expected, fed, tuple(0.0 for _ in fed), ranks, agree)
+    said_by = "weights" if expected else None
+    return Layers(expected, fed, tuple(0.0 for _ in fed), said_by, ranks, agree)
+
+
+def test_a_config_that_is_taken_at_its_word_says_so():
+    told = Layers((1, 3, 5), (1, 3, 5), (0.0, 0.0, 0.0), "config", 1, True)
+    assert "by its config alone: set trained_on" in judge_layers(told, ranks=1).reasons[0]
 
 
 def test_every_rank_is_seen_and_agrees():

@@ -9,22 +9,39 @@ from fixtures.cli import main
 from fixtures.errors import BaselineError
 from fixtures.gate.store import accept_record, accepted_throughput, load_accepted
 from fixtures.measure.machine import Machine
-from fixtures.measure.record import Layers, Record, ServerRecord, Widths, read_record, write_record
+from fixtures.measure.record import (
+    Layers,
+    Record,
+    ServerRecord,
+    VerdictEntry,
+    Widths,
+    read_record,
+    write_record,
+)
 from fixtures.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
 
 THROUGHPUT = ThroughputSample(
     (Round(2.0, 100, 30, 1.9),), (Round(1.0, 100, 30, 0.9),), True, 1, 64, 8, "aa"
 )
+VERDICTS = tuple(
+    VerdictEntry(metric, "pass", None, None, "")
+    for metric in ("flags", "width", "layers", "acceptance length")
+)
 SERVER = ServerRecord(
     id="tiny/eagle3-s3k1d4/cpu",
-    spec={"acceptance_floor": 3.4, "target": {"path": "/models/mine"}},
+    spec={
+        "acceptance_floor": 3.4,
+        "speculation": {"num_steps": 3},
+        "target": {"path": "/models/mine"},
+    },
     boots=1,
     widths=Widths(192, 192, 192, (64,)),
-    layers=Layers((1, 3, 5), (1, 3, None), (0.0, 0.0, 0.4), 1, True),
+    layers=Layers((1, 3, 5), (1, 3, None), (0.0, 0.0, 0.4), "weights", 1, True),
     acceptance=AcceptanceSample((PromptSample("a", 128, 36, 0, "ff"),), 128, 8, "aa", (1, 2)),
     throughput=THROUGHPUT,
     resolved={"attention_backend": "intel_amx", "model_path": "/models/mine"},
     outcomes={"test_throughput": "passed"},
+    verdicts=VERDICTS,
 )
 RECORD = Record(
     schema=1,
@@ -91,7 +108,7 @@ def test_accept_files_it_by_machine_class(written, tmp_path):
     (stored,) = records[0].servers.values()
     assert records[0].accepted_reason == "first good night"
     assert stored.throughput == THROUGHPUT
-    assert stored.spec == {"acceptance_floor": 3.4, "target": {"path": "mine"}}
+    assert stored.spec["target"] == {"path": "mine"}
     assert stored.resolved == {"attention_backend": "intel_amx"}
     assert "/" not in stored.spec["target"]["path"]  # no path of the host is kept
     assert accepted_throughput(records, SERVER.id) == [THROUGHPUT]
@@ -108,6 +125,7 @@ def test_accept_files_it_by_machine_class(written, tmp_path):
         (with_server(outcomes={}), "x", "nothing was measured"),
         (with_server(throughput=replace(THROUGHPUT, settled=False)), "x", "never settled"),
         (with_server(throughput=None), "x", "no server's speed was measured"),
+        (with_server(verdicts=VERDICTS[:-1]), "x", "not judged: .*/cpu acceptance length"),
     ],
 )
 def test_what_cannot_become_a_baseline(tmp_path, record, reason, words):

@@ -101,6 +101,14 @@ def test_the_embedding_draft_on_an_older_sglang():
     assert finding.remedy.startswith("SGLang 0.5.22 or newer")
 
 
+def test_a_folder_without_weights(tmp_path):
+    draft = planted.unchanged(folder("tiny-eagle3"), tmp_path)
+    (draft / "model.safetensors").unlink()
+    (finding,) = judge(case(draft))
+    assert finding.rule == "weights"
+    assert finding.message == "the draft's folder holds no weights"
+
+
 def test_eagle_for_an_eagle3_draft():
     speculation = replace(PLAIN.speculation, algorithm="EAGLE")
     (finding,) = judge(case(folder("tiny-eagle3"), speculation=speculation))
