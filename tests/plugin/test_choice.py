@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.measure.machine import describe_machine
+from tests.conftest import ROOT
+
 SUITE = "tests/suite"
 USAGE_ERROR = 4
 NOTHING_RAN = 5
@@ -110,3 +113,31 @@ def test_nothing_heavy_is_imported_before_a_server_is_launched(run_pytest, tmp_p
     )
     run = run_pytest(SUITE, "--collect-only", "-q", "-p", "spy", PYTHONPATH=str(tmp_path))
     assert "heavy: []" in run.err
+
+
+def test_a_profile_of_ones_own_need_not_be_named(run_pytest, tmp_path):
+    shipped = ROOT / "fixtures" / "catalog" / "profiles" / "tiny.toml"
+    (tmp_path / "mine.toml").write_text(shipped.read_text())
+    options = [SUITE, "--collect-only", "-q", "--server", "none/cpu", "--profiles"]
+    assert collected(run_pytest(*options, str(tmp_path / "mine.toml"))) == ["mine/none/cpu"]
+
+    (tmp_path / "other.toml").write_text(shipped.read_text())
+    two = run_pytest(*options, str(tmp_path))
+    assert two.code == USAGE_ERROR
+    assert "--profiles holds 2 profiles (mine, other); choose with --profile NAME" in two.err
+
+
+def test_unusable_folders_are_refused_before_anything_boots(run_pytest, tmp_path):
+    (tmp_path / "file").touch()
+    options = [SUITE, "--server", "none/cpu"]
+    run = run_pytest(*options, "--artifacts", str(tmp_path / "file" / "below"))
+    assert run.code == USAGE_ERROR
+    assert "cannot be written (Not a directory)" in run.err
+
+    machine_class = describe_machine("cpu", (), None).machine_class
+    corrupt = tmp_path / "baselines" / machine_class / "broken.json"
+    corrupt.parent.mkdir(parents=True)
+    corrupt.write_text('{"schema": 1, "sess')
+    run = run_pytest(*options, "--baselines", str(tmp_path / "baselines"))
+    assert run.code == USAGE_ERROR
+    assert "broken.json: not a whole JSON object" in run.err
