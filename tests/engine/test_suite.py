@@ -163,7 +163,7 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
 
     again = run_pytest(*options, "--baselines", str(baselines), "-k", "through")
     assert again.code == 1, again.text
-    assert "slower:" in first_red(again)
+    assert "slower in every round" in first_red(again)
     assert "FAIL regression" in again.out
 
 
@@ -222,7 +222,7 @@ def test_a_server_killed_in_the_middle_fails_its_tests_and_the_rest_goes_on(star
     started.wait(60)
     text = (tmp_path / "output").read_text()
     assert "ServerDied" in text
-    assert "SIGKILL" in text
+    assert "the server died: " in text
     assert "(said in full by test_throughput" in text
     assert noticed_s < 2, noticed_s  # how soon exactly is measured by tox -e bench
     (path,) = (tmp_path / "artifacts").rglob("record.json")

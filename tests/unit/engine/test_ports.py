@@ -19,9 +19,10 @@ def test_a_hundred_ports_are_free_and_never_repeat_while_held() -> None:
             port = free_port()
             assert is_free(port)
             listener = socket.socket()
+            held.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
             listener.bind(("127.0.0.1", port))
             listener.listen()
-            held.append(listener)
             assert not is_free(port)
         assert len({listener.getsockname()[1] for listener in held}) == 100
     finally:
