@@ -20,7 +20,7 @@ import pytest
 from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from fixtures.engine.boot import boot
 from fixtures.engine.interpreter import Interpreter, inspect_interpreter
-from fixtures.engine.options import options_of, release_for
+from fixtures.preflight.options import options_of, release_for
 from fixtures.engine.ports import is_free
 from fixtures.engine.process import marked_processes
 from fixtures.engine.server import RunningServer

@@ -13,7 +13,7 @@ from fixtures.catalog.spec import Draft, ServerSpec, Speculation, Target
 from fixtures.engine.command import build_command, value_after
 from fixtures.engine.device import device_needs
 from fixtures.engine.interpreter import Interpreter
-from fixtures.engine.options import known_releases, options_of
+from fixtures.preflight.options import known_releases, options_of
 from fixtures.errors import CommandError
 
 MakeSpec = Callable[..., ServerSpec]

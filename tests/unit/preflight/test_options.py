@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from fixtures.engine.options import (
+from fixtures.preflight.options import (
     known_releases,
     main,
     nearest,
