@@ -20,11 +20,11 @@ import pytest
 from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from fixtures.engine.boot import boot
 from fixtures.engine.interpreter import Interpreter, inspect_interpreter
-from fixtures.preflight.options import options_of, release_for
 from fixtures.engine.ports import is_free
 from fixtures.engine.process import marked_processes
 from fixtures.engine.server import RunningServer
 from fixtures.errors import BootError, ServerDied, ServerExited
+from fixtures.preflight.options import options_of, release_for
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

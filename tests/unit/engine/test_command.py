@@ -13,8 +13,8 @@ from fixtures.catalog.spec import Draft, ServerSpec, Speculation, Target
 from fixtures.engine.command import build_command, value_after
 from fixtures.engine.device import device_needs
 from fixtures.engine.interpreter import Interpreter
-from fixtures.preflight.options import known_releases, options_of
 from fixtures.errors import CommandError
+from fixtures.preflight.options import known_releases, options_of
 
 MakeSpec = Callable[..., ServerSpec]
 MakeInterpreter = Callable[[str], Interpreter]
