@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,13 +15,14 @@ from fixtures.engine.gpus import (
     MIB,
     Gpu,
     driver_version,
-    foreign,
     holders,
     memory_held,
+    require_idle,
     still_held,
     used_mib,
     visible_gpus,
 )
+from fixtures.errors import DeviceError
 
 
 class NVMLError(Exception):
@@ -78,6 +82,8 @@ class FakeNvml:
 
 
 A = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
+ABSENT = 2**22 + 1
+"""Above the largest pid that Linux gives: nobody here, as a pid of another namespace is."""
 B = Gpu(1, "GPU-bb", "NVIDIA H200", 143771, "1")
 
 
@@ -121,31 +127,29 @@ def test_without_a_driver_there_are_no_gpus(
 
 
 def test_who_holds_memory(nvml: FakeNvml) -> None:
-    nvml.processes["GPU-aa"] = [(10, 13630), (11, None)]
-    nvml.processes["GPU-bb"] = [(12, 5)]
+    nvml.processes["GPU-aa"] = [(ABSENT, 13630), (ABSENT + 1, None)]
+    nvml.processes["GPU-bb"] = [(ABSENT + 2, 5)]
     assert [str(holder) for holder in holders([A, B])] == [
-        "pid 10 holds 13630 MiB of GPU 0",
-        "pid 11 holds memory of GPU 0",
-        "pid 12 holds 5 MiB of GPU 1",
+        f"pid {ABSENT} holds 13630 MiB of GPU 0",
+        f"pid {ABSENT + 1} holds memory of GPU 0",
+        f"pid {ABSENT + 2} holds 5 MiB of GPU 1",
     ]
-    assert [holder.pid for holder in memory_held([A, B], {10, 12, 99})] == [10, 12]
-    assert [holder.pid for holder in foreign([A, B], {10, 12})] == [11]
+    assert [holder.pid for holder in memory_held([A, B], {ABSENT, 99})] == [ABSENT]
     assert used_mib([A, B]) == 1200
     assert driver_version() == "580.65.06"
 
 
 def test_memory_that_stays_is_told_with_pid_and_amount(nvml: FakeNvml) -> None:
-    nvml.processes["GPU-aa"] = [(10, 13630)]
+    nvml.processes["GPU-aa"] = [(ABSENT, 13630)]
     nvml.used["GPU-aa"] = 14130
-    told = still_held([A], {10}, 500, timeout_s=0.2)
+    told = still_held([A], {ABSENT}, 500, timeout_s=0.2)
     assert told == (
-        "13630 MiB more in use than before the launch (pid 10 holds 13630 MiB of GPU 0)"
+        f"13630 MiB more in use than before the launch (pid {ABSENT} holds 13630 MiB of GPU 0)"
     )
 
 
 def test_memory_of_a_foreign_namespace_is_judged_by_the_amount(nvml: FakeNvml) -> None:
-    absent_here = 2**22 + 1
-    nvml.processes["GPU-aa"] = [(absent_here, 13630)]
+    nvml.processes["GPU-aa"] = [(ABSENT, 13630)]
     nvml.used["GPU-aa"] = 14130
     told = still_held([A], {10}, 500, timeout_s=0.2)
     assert told == "13630 MiB more in use than before the launch (no process is named by NVML)"
@@ -157,3 +161,32 @@ def test_memory_of_somebody_else_does_not_keep_us_waiting(nvml: FakeNvml) -> Non
     nvml.processes["GPU-aa"] = [(1, 9000)]
     nvml.used["GPU-aa"] = 9500
     assert still_held([A], {10}, 500, timeout_s=0.2) is None
+
+
+def test_an_idle_gpu_may_be_used_whatever_others_do(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-bb"] = [(ABSENT, 9000)]
+    require_idle([A], timeout_s=0.0)
+    require_idle([], timeout_s=0.0)
+
+
+def test_a_foreign_process_is_named_with_the_remedy(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-aa"] = [(os.getpid(), 9000)]
+    name = Path("/proc/self/comm").read_text().strip()
+    with pytest.raises(DeviceError) as caught:
+        require_idle([A, B], timeout_s=0.0)
+    assert f"pid {os.getpid()} ({name}) holds 9000 MiB of GPU 0" in str(caught.value)
+    assert "end that process, or choose other GPUs with CUDA_VISIBLE_DEVICES" in str(caught.value)
+
+
+def test_memory_that_nobody_is_named_for_is_somebodys_too(nvml: FakeNvml) -> None:
+    nvml.used["GPU-bb"] = 30000
+    with pytest.raises(DeviceError, match="30000 MiB of GPU 1 are in use, by a process that NVML"):
+        require_idle([A, B], timeout_s=0.0)
+
+
+def test_a_server_that_was_just_killed_may_give_its_memory_back(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.processes["GPU-aa"] = [(ABSENT, 9000)]
+    monkeypatch.setattr(time, "sleep", lambda _: nvml.processes["GPU-aa"].clear())
+    require_idle([A], timeout_s=60.0)
