@@ -21,7 +21,8 @@ from fixtures.engine.boot import boot
 from fixtures.engine.interpreter import inspect_interpreter
 from fixtures.engine.server import RunningServer
 from fixtures.errors import ServerDied
-from fixtures.measure.record import Record, read_record
+from fixtures.measure.record import Record
+from fixtures.measure.record_file import read_record
 from fixtures.models.location import BUILTIN_FOLDER
 
 ROOT = Path(__file__).parent.parent
@@ -65,14 +66,15 @@ def run_suite(artifacts: Path) -> Record:
 def figures(record: Record) -> list[tuple[str, str, str]]:
     lines = [("pytest start to first launch", f"{record.first_launch_s} s", "<= 2 s")]
     for server in record.servers.values():
-        assert server.throughput is not None
-        rounds = server.throughput.rounds
+        (boot_,) = server.boots
+        assert boot_.throughput is not None
+        rounds = boot_.throughput.rounds
         seconds = sum(round_.seconds for round_ in rounds)
         own = sum(round_.server_s or float("nan") for round_ in rounds)
         lines += [
-            (f"{server.id}: ready to first request", f"{server.first_request_s} s", "<= 0.25 s"),
+            (f"{server.id}: ready to first request", f"{boot_.first_request_s} s", "<= 0.25 s"),
             (f"{server.id}: suite tok/s over the server's own", f"{own / seconds:.3f}", ">= 0.97"),
-            (f"{server.id}: boots", f"{server.boots}", "1"),
+            (f"{server.id}: boots", f"{len(server.boots)}", "1"),
         ]
     return lines
 

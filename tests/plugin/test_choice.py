@@ -137,7 +137,7 @@ def test_unusable_folders_are_refused_before_anything_boots(run_pytest, tmp_path
     machine_class = describe_machine("cpu", (), None).machine_class
     corrupt = tmp_path / "baselines" / machine_class / "broken.json"
     corrupt.parent.mkdir(parents=True)
-    corrupt.write_text('{"schema": 1, "sess')
+    corrupt.write_text('{"schema": 2, "sess')
     run = run_pytest(*options, "--baselines", str(tmp_path / "baselines"))
     assert run.code == USAGE_ERROR
     assert "broken.json: not a whole JSON object" in run.err

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.speculative
 
 
 @pytest.fixture
-def widths(spec, session, subject):
-    session.update(spec, widths=subject.widths)
+def widths(spec, boot, session, subject):
+    session.update(spec, boot, widths=subject.widths)
     session.states[spec.id] = subject.decoded_states
     return subject.widths
 
@@ -40,6 +40,6 @@ def test_draft_steps_are_fed_the_plain_width(spec, subject, widths, judged):
     )
 
 
-def test_draft_is_fed_the_layers_it_was_trained_on(spec, session, subject, judged):
-    session.update(spec, layers=subject.layers)
+def test_draft_is_fed_the_layers_it_was_trained_on(spec, boot, session, subject, judged):
+    session.update(spec, boot, layers=subject.layers)
     judged(judge_layers(subject.layers, ranks=spec.tp))

@@ -20,9 +20,9 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
 
 
 @pytest.mark.speculative
-def test_acceptance_length(spec, session, subject, judged):
+def test_acceptance_length(spec, boot, session, subject, judged):
     sample, _ = subject.acceptance_run
-    session.update(spec, acceptance=sample)
+    session.update(spec, boot, acceptance=sample)
     verdict = judge_length(
         sample,
         num_steps=spec.speculation.num_steps,

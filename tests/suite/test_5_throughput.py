@@ -10,7 +10,7 @@ from fixtures.measure.prompts import prompt_set_sha256
 from fixtures.measure.samples import ThroughputSample
 
 
-def test_throughput(spec, session, subject, judged, benchmark):
+def test_throughput(spec, boot, session, subject, judged, benchmark):
     if benchmark.disabled:
         pytest.skip("not measured: --benchmark-disable")
     workload = subject.workload()
@@ -30,7 +30,7 @@ def test_throughput(spec, session, subject, judged, benchmark):
         prompts=spec.throughput.prompts,
         prompt_set_sha256=prompt_set_sha256(subject.prompts[: spec.throughput.prompts]),
     )
-    session.update(spec, throughput=sample)
+    session.update(spec, boot, throughput=sample)
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
     folder = session.settings.baselines / session.machine.machine_class
     judged(

@@ -17,11 +17,11 @@ def test_graphs_are_used_as_asked(spec, subject, judged):
 @pytest.mark.graph_pair
 def test_graphs_change_nothing(spec, session, subject, judged):
     twin = spec.graph_twin_id
-    if twin not in session.states or session.records[twin].acceptance is None:
+    if twin not in session.states or session.records[twin].last.acceptance is None:
         pytest.skip(f"not measured: {twin} was not run to its end")
     judged(
         judge_same_acceptance(
-            session.records[twin].acceptance, subject.acceptance_run[0], exact=spec.exact_text
+            session.records[twin].last.acceptance, subject.acceptance_run[0], exact=spec.exact_text
         )
     )
     judged(judge_same_states(session.states[twin], subject.decoded_states))

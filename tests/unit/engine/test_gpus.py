@@ -17,6 +17,7 @@ from fixtures.engine.gpus import (
     driver_version,
     holders,
     memory_held,
+    power_limits_w,
     require_idle,
     still_held,
     used_mib,
@@ -38,6 +39,7 @@ class FakeNvml:
         self.uuids = ["GPU-aa", "GPU-bb"]
         self.processes: dict[str, list[tuple[int, int | None]]] = {"GPU-aa": [], "GPU-bb": []}
         self.used = {"GPU-aa": 500, "GPU-bb": 700}
+        self.power_limits_mw = {"GPU-aa": 700_000, "GPU-bb": 699_999}
         self.opened = 0
 
     def nvmlInit(self) -> None:
@@ -73,6 +75,11 @@ class FakeNvml:
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
         return SimpleNamespace(total=143771 * MIB, used=self.used[handle] * MIB)
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
+        if handle not in self.power_limits_mw:
+            raise NVMLError("not supported")
+        return self.power_limits_mw[handle]
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [
@@ -124,6 +131,14 @@ def test_without_a_driver_there_are_no_gpus(
     assert driver_version() is None
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert visible_gpus({}) == ()
+
+
+def test_power_limits(nvml: FakeNvml) -> None:
+    gpus = visible_gpus({})
+    assert power_limits_w(gpus) == (700, 700)
+    del nvml.power_limits_mw["GPU-bb"]
+    assert power_limits_w(gpus) == ()  # a card that does not tell
+    assert nvml.opened == 0
 
 
 def test_who_holds_memory(nvml: FakeNvml) -> None:

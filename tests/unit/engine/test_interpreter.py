@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import sys
 import venv
 from pathlib import Path
@@ -33,7 +34,8 @@ def install(environment: Path, version: str) -> Path:
 def test_the_version_and_prefix_of_another_environment(bare_environment: Path) -> None:
     python = install(bare_environment, "0.5.16")
     found = inspect_interpreter(python)
-    assert found == Interpreter(python, Version("0.5.16"), bare_environment)
+    software = {"python": platform.python_version(), "sglang": "0.5.16"}
+    assert found == Interpreter(python, Version("0.5.16"), bare_environment, software)
     assert found.notice is None
 
 
@@ -85,4 +87,7 @@ def test_the_own_interpreter_needs_no_process(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("fixtures.engine.interpreter.metadata_version", lambda name: "0.5.20")
     monkeypatch.setattr("subprocess.run", None)
     found = inspect_interpreter(Path(sys.executable))
-    assert found == Interpreter(Path(sys.executable), Version("0.5.20"), Path(sys.prefix))
+    assert found.python == Path(sys.executable)
+    assert found.sglang_version == Version("0.5.20")
+    assert found.prefix == Path(sys.prefix)
+    assert found.software["torch"] == "0.5.20"
