@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.gate.acceptance import judge_length, judge_text
-from fixtures.preflight.pair import simulated_by
+from fixtures.preflight.environment import simulated_by
 
 
 def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
@@ -28,7 +28,7 @@ def test_acceptance_length(spec, boot, session, subject, judged):
         num_steps=spec.speculation.num_steps,
         floor=spec.acceptance_floor,
         ceiling=spec.acceptance_ceiling,
-        simulated_by=simulated_by(spec.env),
+        simulated_by=simulated_by(dict(spec.env)),
         gated=session.profiles[spec.profile].acceptance_means_something,
     )
     judged(verdict)

@@ -12,7 +12,9 @@ from packaging.version import Version
 from fixtures.catalog.select import load_profiles
 from fixtures.models.checkpoint import read_checkpoint
 from fixtures.models.location import locate
-from fixtures.preflight.pair import Case, judge
+from fixtures.preflight.asked import asked_by_spec
+from fixtures.preflight.case import Case
+from fixtures.preflight.rules import judge
 from tests import planted
 
 SPECS = {spec.id: spec for spec in load_profiles()["tiny"].servers}
@@ -25,14 +27,14 @@ def folder(name: str) -> Path:
     return found
 
 
-def case(draft: Path, spec=PLAIN, **changes) -> Case:
+def case(draft: Path, spec=PLAIN, version="0.5.23", matters=True, **changes) -> Case:
     """The built-in target with `draft`, whose provenance only its weights tell."""
     assert spec.speculation is not None
     untold = replace(spec.speculation, draft=replace(spec.speculation.draft, trained_on=None))
-    changes = {"speculation": untold, **changes}
+    asked = replace(spec, **{"speculation": untold, **changes})
     return Case(
-        replace(spec, **changes),
-        Version("0.5.23"),
+        asked_by_spec(asked, Version(version), acceptance_matters=matters),
+        Version(version),
         read_checkpoint(folder("tiny")),
         read_checkpoint(draft),
     )
@@ -94,8 +96,7 @@ def test_ids_that_collide(tmp_path):
 
 
 def test_the_embedding_draft_on_an_older_sglang():
-    older = replace(case(folder("tiny-eagle3-embed"), spec=EMBED), version=Version("0.5.16"))
-    (finding,) = judge(older)
+    (finding,) = judge(case(folder("tiny-eagle3-embed"), spec=EMBED, version="0.5.16"))
     assert finding.rule == "layers-lost"
     assert "cannot hand over the embedding output" in finding.message
     assert finding.remedy.startswith("SGLang 0.5.22 or newer")
@@ -122,8 +123,7 @@ def test_simulated_acceptance():
     (finding,) = judge(case(folder("tiny-eagle3"), env=env))
     assert finding.rule == "simulated-acceptance"
     assert "SGLANG_SIMULATE_ACC_LEN=3.5" in finding.message
-    timing_only = replace(case(folder("tiny-eagle3"), env=env), acceptance_matters=False)
-    assert judge(timing_only) == ()
+    assert judge(case(folder("tiny-eagle3"), env=env, matters=False)) == ()
 
 
 def test_a_context_longer_than_the_draft():
