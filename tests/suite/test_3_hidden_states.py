@@ -17,7 +17,7 @@ pytestmark = pytest.mark.speculative
 @pytest.fixture
 def widths(spec, boot, session, subject):
     session.update(spec, boot, widths=subject.widths)
-    session.states[spec.id] = subject.decoded_states
+    session.exchange.put(spec.id, "states", subject.decoded_states)
     return subject.widths
 
 

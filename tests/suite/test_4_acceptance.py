@@ -9,11 +9,12 @@ from fixtures.preflight.environment import simulated_by
 
 
 def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
-    _, texts = subject.acceptance_run
-    session.texts[spec.id] = texts
+    sample, texts = subject.acceptance_run
+    session.exchange.put(spec.id, "acceptance", sample)
+    session.exchange.put(spec.id, "texts", texts)
     if spec.speculation is None:
         return
-    reference = session.texts.get(spec.reference_id)
+    reference = session.exchange.get(spec.reference_id, "texts")
     if reference is None:
         pytest.skip(f"not measured: {spec.reference_id or 'a reference server'} was not run")
     judged(judge_text(texts, reference, spec.reference_id, exact=spec.exact_text))
