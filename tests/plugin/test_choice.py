@@ -54,7 +54,10 @@ def test_a_glob_chooses_servers(run_pytest, glob, expected):
         (["--profile", "kimi-k25"], ["KIMI_K25_TARGET", "in the environment"]),
         (["-m", "gpu"], ["no NVIDIA GPU is visible here", "pytest -m cpu"]),
         (["--server-python", "/nowhere/python"], ["/nowhere/python"]),
-        (["-n", "2", "--server", "none/cpu"], ["cannot run under pytest-xdist", "-n 0"]),
+        (
+            ["-n", "2", "--server", "none/cpu"],
+            ["1 throughput tests would be timed beside other servers", "-n 0", "not throughput"],
+        ),
     ],
 )
 def test_a_wrong_choice_is_one_clear_error(run_pytest, arguments, words):
