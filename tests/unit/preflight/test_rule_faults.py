@@ -185,7 +185,7 @@ FAULTS = [
     ),
     Fault(
         "tensors-dropped",
-        "and 7 more",
+        "and 6 more",
         draft=lambda: llama_8b(first_layer="layers.0"),
         version="0.5.11",
         also=("tensors-missing",),
