@@ -2,12 +2,22 @@ from __future__ import annotations
 
 import random
 import socket
+import subprocess
+import sys
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
 from fixtures.catalog.select import load_profiles
-from fixtures.engine.ports import ephemeral_range, free_port, is_free, require_free
+from fixtures.engine import ports
+from fixtures.engine.ports import (
+    ephemeral_range,
+    free_port,
+    is_free,
+    release_port,
+    require_free,
+)
 from fixtures.engine.readiness import ReadinessProbe
 from fixtures.errors import EngineError
 
@@ -30,11 +40,57 @@ def test_a_hundred_ports_are_free_and_never_repeat_while_held() -> None:
             listener.close()
 
 
+TEN_PORTS = """
+import sys
+from fixtures.engine import ports
+ports.LOWEST, ports.HIGHEST = 20_000, 20_149
+ports.ephemeral_range = lambda: (20_150, 65_535)
+print(*(ports.free_port() for _ in range(10)), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_hundred_ports_of_ten_processes_never_collide() -> None:
+    """Out of 150, so that chance alone would give the same port twice many times."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", TEN_PORTS],
+            cwd=Path(__file__).parents[3],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(10)
+    ]
+    try:
+        lines = [process.stdout.readline() for process in processes if process.stdout]
+    finally:
+        for process in processes:
+            process.communicate()
+    chosen = [int(port) for line in lines for port in line.split()]
+    assert len(chosen) == 100
+    assert len(set(chosen)) == 100
+
+
+def test_a_port_can_be_chosen_again_once_its_server_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ports, "LOWEST", 20_200)
+    monkeypatch.setattr(ports, "HIGHEST", 20_200)
+    monkeypatch.setattr(ports, "ephemeral_range", lambda: (20_201, 65_535))
+    assert free_port() == 20_200
+    with pytest.raises(EngineError, match="No free port on 127.0.0.1"):
+        free_port()
+    release_port(20_200)
+    assert free_port() == 20_200
+    release_port(20_200)
+
+
 def test_no_port_can_be_the_source_of_an_outgoing_connection() -> None:
     lowest, highest = ephemeral_range()
-    ports = [free_port() for _ in range(200)]
-    assert not [port for port in ports if lowest <= port <= highest]
-    assert len(set(ports)) > 150
+    chosen = [free_port() for _ in range(200)]
+    assert not [port for port in chosen if lowest <= port <= highest]
+    assert len(set(chosen)) == 200
 
 
 def test_one_seed_does_not_mean_one_port() -> None:
