@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fake_sglang.interpreter import make_interpreter
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -66,3 +68,9 @@ def interpreter(tmp_path):
         return python
 
     return make
+
+
+@pytest.fixture
+def fake_sglang(tmp_path) -> Path:
+    """An interpreter that starts the stand-in of SGLang 0.5.23; see tests/fake_sglang."""
+    return make_interpreter(tmp_path / "fake_sglang")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +8,10 @@ import pytest
 from packaging.version import Version
 
 from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
-from fixtures.engine.environment import build_environment
-from fixtures.engine.interpreter import Interpreter
-from fixtures.engine.plan import Launch
-from fixtures.engine.ports import free_port
-from fixtures.engine.redact import secrets_of
+from fixtures.engine.interpreter import Interpreter, inspect_interpreter
+from fixtures.engine.plan import Launch, plan_launch
+from fixtures.models.location import locate
 
-STAND_IN = Path(__file__).with_name("stand_in.py")
 EAGLE3 = Speculation(Draft("eagle3", "builtin:tiny-eagle3"), "EAGLE3", 3, 1, 4)
 
 
@@ -65,20 +60,22 @@ def make_interpreter() -> Callable[[str], Interpreter]:
 
 
 @pytest.fixture
-def plan_stand_in(tmp_path: Path) -> Callable[..., Launch]:
-    """The plan of a launch whose program is the stand-in, with the fault named first."""
+def plan_stand_in(tmp_path: Path, fake_sglang: Path) -> Callable[..., Launch]:
+    """The plan of a launch of the stand-in with a fault; keyword arguments change its spec."""
 
-    def plan(fault: str, *, caller: dict[str, str] | None = None, **changes: Any) -> Launch:
-        spec = _spec(id=f"tiny/{fault}/cpu", device="cpu", **changes)
-        port, name = free_port(), f"draftgate-test-{tmp_path.name}-{os.getpid()}"
-        command = (
-            *(sys.executable, str(STAND_IN), fault),
-            *("--port", str(port), "--served-model-name", name, *spec.args),
+    def plan(fault: str, **changes: Any) -> Launch:
+        spec = _spec(
+            id=f"tiny/{fault}/cpu",
+            device="cpu",
+            env=(("FAKE_SGLANG_FAULT", fault),),
+            **{"speculation": None, **changes},
         )
-        environment = build_environment(
-            spec, caller={"PATH": "/usr/bin:/bin", **(caller or {})}, served_model_name=name
+        return plan_launch(
+            spec,
+            interpreter=inspect_interpreter(fake_sglang),
+            target_path=str(locate("builtin:tiny").folder),
+            draft_path=None,
+            artifacts=tmp_path / "art",
         )
-        secrets = secrets_of(environment.variables, command)
-        return Launch(spec, command, environment, port, name, tmp_path / "art", (), secrets)
 
     return plan

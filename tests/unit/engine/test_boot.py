@@ -54,25 +54,24 @@ def failure_of(plan: Launch, kind: type[BootError]) -> str:
     assert len(message.splitlines()) <= 15
     assert plan.spec.id in message
     assert f"log: {plan.artifacts / 'server.log'}" in message
-    assert "stand_in.py" in message
+    assert "-m sglang.launch_server --model-path" in message
     return message
 
 
-@pytest.mark.parametrize(
-    "fault", ["none", "old_server_info", "slow_503", "noisy", "junk", "grandchild"]
-)
+@pytest.mark.parametrize("fault", ["none", "old_server_info", "log_200_kb", "junk", "grandchild"])
 def test_a_healthy_server_becomes_ready_and_leaves_nothing(plan_stand_in: Plan, fault: str) -> None:
     plan = plan_stand_in(fault)
     seen: list[tuple[str, float]] = []
     server = launch(plan, lambda phase, elapsed_s: seen.append((phase, elapsed_s)))
     try:
         server.check_alive()
-        assert server.info == {"served_model_name": plan.served_model_name, "port": plan.port}
+        assert server.info["served_model_name"] == plan.served_model_name
+        assert server.info["port"] == plan.port
         assert server.base_url == f"http://127.0.0.1:{plan.port}"
         assert seen[0][0] == "imports"
         assert sum(server.phases.values()) <= server.boot_s
         assert server.boot_s < SOON_S
-        assert (plan.artifacts / "command.txt").read_text().count("stand_in.py") == 1
+        assert (plan.artifacts / "command.txt").read_text().count("sglang.launch_server") == 1
     finally:
         exit_ = server.stop()
     assert exit_ is not None
@@ -108,7 +107,7 @@ def test_a_syntax_error_in_a_model_file_shows_its_line(plan_stand_in: Plan) -> N
 
 
 def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -> None:
-    plan = plan_stand_in("stand_in.py")
+    plan = plan_stand_in("none")
     absent = tmp_path / "absent"
     command = (str(absent), *plan.command[1:])
     gone = Launch(
@@ -126,7 +125,7 @@ def test_a_hang_before_listening_ends_at_the_limit(plan_stand_in: Plan) -> None:
 
 
 def test_a_generation_that_never_ends_is_named_at_the_limit(plan_stand_in: Plan) -> None:
-    plan = plan_stand_in("silent_generate", boot_timeout_s=3.0)
+    plan = plan_stand_in("silent", boot_timeout_s=3.0)
 
     def wait_for_the_request(phase: str, elapsed_s: float) -> None:
         deadline = time.monotonic() + SOON_S
@@ -140,7 +139,7 @@ def test_a_generation_that_never_ends_is_named_at_the_limit(plan_stand_in: Plan)
 
 
 def test_a_fatal_line_of_a_living_server_is_enough(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("fatal_line"), ServerFailed)
+    message = failure_of(plan_stand_in("out_of_memory"), ServerFailed)
     assert "root exception: torch.OutOfMemoryError: CUDA out of memory." in message
     assert "hint: the device ran out of memory" in message
 
@@ -151,17 +150,18 @@ def test_a_soft_watchdog_twice_is_a_hang(plan_stand_in: Plan) -> None:
 
 
 def test_a_dead_worker_behind_a_living_server_is_noticed(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("worker_killed"), ServerFailed)
-    assert "sglang::scheduler (pid" in message
+    """Killed before the process table was read again: its command line was never seen."""
+    message = failure_of(plan_stand_in("scheduler_killed"), ServerFailed)
+    assert "sglang::schedul (pid" in message
 
 
 def test_a_short_generation_is_not_ready(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("short_generate"), ServerFailed)
+    message = failure_of(plan_stand_in("too_few_tokens"), ServerFailed)
     assert "the first generation returned [15] tokens, expected 16" in message
 
 
 def test_another_name_behind_the_port_is_foreign(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("foreign"), ForeignServer)
+    message = failure_of(plan_stand_in("another_name"), ForeignServer)
     assert "it serves 'somebody-else'" in message
 
 
@@ -238,11 +238,13 @@ def test_an_interrupt_during_the_boot_leaves_nothing(plan_stand_in: Plan) -> Non
     assert_nothing_left(plan)
 
 
-def test_secrets_stay_out_of_messages_and_artifacts(plan_stand_in: Plan) -> None:
+def test_secrets_stay_out_of_messages_and_artifacts(
+    plan_stand_in: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token, key = "hf_" + "a" * 30, "planted-key-4711"
-    plan = plan_stand_in(
-        "exit_3", args=("--api-key", key), caller={"HF_TOKEN": token, "MY_API_KEY": key}
-    )
+    monkeypatch.setenv("HF_TOKEN", token)
+    monkeypatch.setenv("DRAFTGATE_API_KEY", key)
+    plan = plan_stand_in("exit_3")
     message = failure_of(plan, ServerExited)
     everything = message + "".join(
         path.read_text(errors="replace") for path in plan.artifacts.iterdir()
@@ -253,13 +255,12 @@ def test_secrets_stay_out_of_messages_and_artifacts(plan_stand_in: Plan) -> None
 
 
 BOOT_AND_SLEEP = """
-import sys, time
+import json, sys, time
 sys.path[:0] = [{root!r}]
 from pathlib import Path
 from fixtures.engine.process import ServerProcess
-command = [sys.executable, {stand_in!r}, {fault!r}, "--port", "{port}", "--served-model-name", "x"]
 process = ServerProcess.start(
-    command, {{"PATH": "/usr/bin:/bin"}}, Path({log!r}), Path("/"), mark={mark!r}, port={port}
+    {command!r}, {env!r}, Path({log!r}), Path({cwd!r}), mark={mark!r}, port={port}
 )
 print(process.pid, flush=True)
 time.sleep(600)
@@ -272,11 +273,12 @@ def test_no_server_outlives_its_parent(
     plan_stand_in: Plan, tmp_path: Path, fault: str, death: signal.Signals
 ) -> None:
     plan = plan_stand_in(fault)
-    mark = f"orphan-{tmp_path.name}"
+    mark = plan.served_model_name
     script = textwrap.dedent(BOOT_AND_SLEEP).format(
         root=str(Path(__file__).parents[3]),
-        stand_in=plan.command[1],
-        fault=fault,
+        command=plan.command,
+        env=dict(plan.environment.variables),
+        cwd=str(tmp_path),
         port=plan.port,
         log=str(tmp_path / "server.log"),
         mark=mark,

@@ -1,0 +1,59 @@
+"""What the observers inside a real server would write: here of layers that are made up."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+from array import array
+from pathlib import Path
+from typing import Any
+
+PROJECTIONS = 64
+
+
+def observe(args: dict[str, Any], rows: int) -> None:
+    """Write the records of one prefill and one verify step, if this server is being observed."""
+    hooks = args.get("forward_hooks")
+    folder = Path(hooks[0]["config"]["folder"]) if hooks else None
+    if folder is None or not (folder / "armed").exists():
+        return
+    run = (folder / "armed").read_text()
+    target = json.loads((Path(args["model_path"]) / "config.json").read_text())
+    draft = json.loads((Path(args["speculative_draft_model_path"]) / "config.json").read_text())
+    hidden, layers = target["hidden_size"], target["num_hidden_layers"]
+    fed = [layer + 1 for layer in draft["eagle_config"]["eagle_aux_hidden_state_layer_ids"]]
+    names = [*map(str, range(layers)), "final", "normed"]
+    sketches = {name: _sketch(name, rows) for name in names}
+    chunks = {f"chunk{place}": sketches[str(layer)] for place, layer in enumerate(fed)}
+    wide = hidden * len(fed)
+    common: dict[str, Any] = {"run": run, "pid": os.getpid(), "rank": 0, "world": 1}
+    target_pass = {"role": "target", "hidden": hidden, "layers": layers, "captured": wide}
+    prefill = {"sketched_rows": dict.fromkeys(names, rows), "sketches": sketches}
+    fed_prefill = {"sketched_rows": dict.fromkeys(chunks, rows), "sketches": chunks}
+    passes = [
+        {"mode": "EXTEND"} | target_pass | prefill,
+        {"mode": "EXTEND"} | _draft_pass(rows, wide, hidden) | fed_prefill,
+        {"mode": "DECODE"} | _draft_pass(1, hidden, None),
+        {"mode": "TARGET_VERIFY"} | target_pass,
+        {"mode": "DRAFT_EXTEND"} | _draft_pass(4, wide, hidden),
+    ]
+    lines = [
+        json.dumps({**common, "seq": seq, "model": "LlamaModel", "sketches": {}, **one})
+        for seq, one in enumerate(passes)
+    ]
+    (folder / f"{run}.{os.getpid()}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def _draft_pass(rows: int, wide: int, out: int | None) -> dict[str, Any]:
+    """A pass of the draft; with `out`, through its fc."""
+    fc = {"in": [rows, wide], "out": [rows, out]} if out else None
+    return {"role": "draft", "fed": [rows, wide], "fc": fc}
+
+
+def _sketch(name: str, rows: int) -> str:
+    """Made-up values, the same for the same layer."""
+    source = random.Random(name)
+    values = array("f", [source.gauss(0, 1) for _ in range(rows * PROJECTIONS)])
+    return base64.b64encode(values.tobytes()).decode()
