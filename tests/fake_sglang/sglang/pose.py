@@ -114,7 +114,7 @@ class Pose:
     def meta_info(
         self, template: dict[str, Any], prompt: list[int], steps: list[list[int]], cached: int
     ) -> dict[str, Any]:
-        """`meta_info` of the steps so far (the first is the prefill), in the shape of `template`."""
+        """`meta_info` of the steps so far (the first is the prefill), shaped as `template`."""
         tokens = sum(map(len, steps))
         right = [len(new) - 1 for new in steps[1:]]
         proposed = len(right) * (int(self.args["speculative_num_draft_tokens"] or 1) - 1)
