@@ -32,4 +32,4 @@ def test_acceptance_length(spec, boot, session, subject, judged):
         simulated_by=simulated_by(dict(spec.env)),
         gated=session.profiles[spec.profile].acceptance_means_something,
     )
-    judged(verdict)
+    judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))
