@@ -101,7 +101,7 @@ def test_a_draft_on_wrong_layers_is_replayed_on_the_right_ones_too(
     assert alone.fed == as_served
     assert alone.fed_length == pytest.approx(1.15, abs=0.02)
     assert alone.right == as_trained
-    assert alone.right_length == pytest.approx(3.5, abs=0.1)
+    assert alone.right_length == pytest.approx(3.6, abs=0.01)
     assert alone.broken is alone.trouble is None
 
 
@@ -170,9 +170,7 @@ def test_a_replay_that_fails_is_quoted(served, prompts, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no torch here >&2\nexit 3\n")
     python.chmod(0o755)
-    with pytest.raises(
-        MeasurementError, match=r"failed \(exit 3\): no torch here\nAgain by hand: "
-    ):
+    with pytest.raises(MeasurementError, match=r"failed \(exit 3\): no torch here\nAgain by hand"):
         replayed(
             captured,
             BUILTIN_FOLDER / "tiny-eagle3",
