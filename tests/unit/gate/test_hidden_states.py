@@ -82,13 +82,26 @@ def test_every_rank_is_seen_and_agrees():
         ((-1, 1, 3), (-1, 1, 3), Status.PASS, "[embedding, 1, 3]"),
         ((-1, 1, 3), (1, 3, 5), Status.FAIL, "trained on [embedding, 1, 3] and is fed [1, 3, 5]"),
         ((1, 3, 5), (5, 1, 3), Status.FAIL, "trained on [1, 3, 5] and is fed [5, 1, 3]"),
-        ((1, 3, 5), (1, None, 5), Status.FAIL, "[1, ?, 5]: a chunk matches no layer"),
         ((1, 3, 5), (-2,), Status.FAIL, "fed [final norm], the target's last state"),
         (None, (1, 3, 5), Status.NOT_COMPARABLE, "set trained_on"),
     ],
 )
 def test_layers(expected, fed, status, words):
     verdict = judge_layers(layers(expected, fed), ranks=1)
+    assert verdict.status is status
+    assert words in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("apart", "status", "words"),
+    [
+        (0.4, Status.FAIL, "[1, ?, 5]: a chunk matches no layer"),
+        (0.0, Status.NOT_COMPARABLE, "more than one layer of the target holds the same state"),
+    ],
+)
+def test_a_chunk_like_no_layer_is_a_fault_and_one_like_several_is_not_told(apart, status, words):
+    seen = Layers((1, 3, 5), (1, None, 5), (0.0, apart, 0.0), "profile", 1, True)
+    verdict = judge_layers(seen, ranks=1)
     assert verdict.status is status
     assert words in verdict.reasons[0]
 
