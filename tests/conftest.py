@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ import pytest
 from tests.fake_sglang.interpreter import make_interpreter
 
 ROOT = Path(__file__).parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background jobs ignore Ctrl-C, and so would every process that the tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass
