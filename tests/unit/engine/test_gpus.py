@@ -14,10 +14,12 @@ import pytest
 from fixtures.engine.gpus import (
     MIB,
     Gpu,
+    Reading,
     driver_version,
     holders,
     memory_held,
     power_limits_w,
+    readings,
     require_idle,
     still_held,
     used_mib,
@@ -69,6 +71,23 @@ class FakeNvml:
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return handle
+
+    NVML_CLOCK_SM = 1
+    NVML_TEMPERATURE_GPU = 0
+
+    def nvmlDeviceGetClockInfo(self, handle: str, which: int) -> int:
+        return 1980
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 512_345
+
+    def nvmlDeviceGetTemperature(self, handle: str, which: int) -> int:
+        if handle == "GPU-bb":
+            raise NVMLError("not supported")
+        return 41
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        return 0x05
 
     def nvmlDeviceGetName(self, handle: str) -> bytes:
         return b"NVIDIA H200"
@@ -138,6 +157,13 @@ def test_power_limits(nvml: FakeNvml) -> None:
     assert power_limits_w(gpus) == (700, 700)
     del nvml.power_limits_mw["GPU-bb"]
     assert power_limits_w(gpus) == ()  # a card that does not tell
+    assert nvml.opened == 0
+
+
+def test_a_reading_of_each_card(nvml: FakeNvml) -> None:
+    nvml.processes["GPU-aa"] = [(ABSENT, 13630)]
+    assert readings([A]) == [Reading(1980, 512.345, 41, 0x05, (ABSENT,))]
+    assert readings([A, B]) == []  # a card that does not tell
     assert nvml.opened == 0
 
 
