@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixtures.gate.acceptance import judge_length, judge_text
+from fixtures.gate.acceptance_change import judge_change
+from fixtures.gate.history import acceptance_of, baseline_of
 from fixtures.preflight.environment import simulated_by
 
 
@@ -20,16 +22,30 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
     judged(judge_text(texts, reference, spec.reference_id, exact=spec.exact_text))
 
 
-@pytest.mark.speculative
-def test_acceptance_length(spec, boot, session, subject, judged):
+@pytest.fixture
+def acceptance(spec, boot, session, subject):
     sample, _ = subject.acceptance_run
     session.update(spec, boot, acceptance=sample)
+    return sample
+
+
+@pytest.mark.speculative
+def test_acceptance_length(spec, boot, session, subject, acceptance, judged):
     verdict = judge_length(
-        sample,
+        acceptance,
         num_steps=spec.speculation.num_steps,
         floor=spec.acceptance_floor,
         ceiling=spec.acceptance_ceiling,
         simulated_by=simulated_by(dict(spec.env)),
         gated=session.profiles[spec.profile].acceptance_means_something,
     )
+    judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))
+
+
+@pytest.mark.speculative
+def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, acceptance, judged):
+    baseline = baseline_of(session.compiled(), spec.id, session.accepted)
+    gated = session.profiles[spec.profile].acceptance_means_something
+    runs = acceptance_of(spec.id, baseline)
+    verdict = judge_change(acceptance, runs, baseline.why_not, gated=gated)
     judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))

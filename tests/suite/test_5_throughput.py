@@ -1,13 +1,15 @@
-"""Tokens per second, measured in rounds and compared with the accepted records."""
+"""Speed, measured in rounds and compared with the accepted sessions: tok/s, steps/s, speed-up."""
 
 from __future__ import annotations
 
 import pytest
 
-from fixtures.gate.store import accepted_throughput, load_accepted
-from fixtures.gate.throughput import judge_throughput
+from fixtures.gate.history import baseline_of
+from fixtures.gate.throughput import judge_speed
+from fixtures.gate.validity import boot_problems
 from fixtures.measure.prompts import prompt_set_sha256
 from fixtures.measure.samples import ThroughputSample
+from fixtures.report.slowdown import explain
 
 
 def test_throughput(spec, boot, session, subject, judged, benchmark):
@@ -30,15 +32,9 @@ def test_throughput(spec, boot, session, subject, judged, benchmark):
         prompts=spec.throughput.prompts,
         prompt_set_sha256=prompt_set_sha256(subject.prompts[: spec.throughput.prompts]),
     )
-    session.update(spec, boot, throughput=sample)
+    session.update(spec, boot, throughput=sample, invalid=boot_problems(sample))
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
-    folder = session.settings.baselines / session.machine.machine_class
-    judged(
-        judge_throughput(
-            sample,
-            accepted_throughput(load_accepted(folder), spec.id),
-            tolerance=spec.throughput.tolerance,
-            gated=spec.throughput.gated,
-            where=f"{folder.parent.name}/{folder.name}",
-        )
-    )
+    record = session.compiled()
+    verdicts = judge_speed(record, spec.id, session.accepted)
+    baseline = baseline_of(record, spec.id, session.accepted)
+    judged(*verdicts, explain=lambda: explain(record, spec.id, verdicts, baseline))

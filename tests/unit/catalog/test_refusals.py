@@ -328,10 +328,10 @@ def test_a_floor_on_random_weights_is_refused(refusal: Refusal) -> None:
 
 
 def test_all_mistakes_of_a_file_come_at_once(refusal: Refusal) -> None:
-    text = HEAD + "pat = 1\n[throughput]\ntolerance = 2\n" + CHAIN + "num_step = 3\ntp = 0"
+    text = HEAD + "pat = 1\n[throughput]\nrounds = 0\n" + CHAIN + "num_step = 3\ntp = 0"
     assert refusal(text) == [
         "drafts.eagle3.pat: unknown key; did you mean 'path'?",
-        "throughput.tolerance: expected a number < 1, got 2",
+        "throughput.rounds: expected a number >= 2, got 0",
         "servers[0].tp: expected a number >= 1, got 0",
         "servers[0].num_step: unknown key; did you mean 'num_steps'?",
     ]

@@ -1,68 +1,232 @@
+"""Speed against accepted sessions, through whole records."""
+
 from __future__ import annotations
 
-from hypothesis import given
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.gate.throughput import judge_throughput
+from fixtures.gate.throughput import judge_speed
+from fixtures.gate.validity import boot_problems
 from fixtures.gate.verdict import Status
-from fixtures.measure.samples import Round, ThroughputSample
+from fixtures.measure.record import Accepted
+
+NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
+TWELVE = (0.5, -0.5, 1, -1, 0, 0.2, -0.2, 0.7, -0.7, 0.3, -0.3, 0)
+CHANGED = {"sglang": "0.5.24", "torch": "2.14.1", "suite_commit": "bb"}
+hypo = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
-def boot(*tok_s: float, settled: bool = True, concurrency: int = 1) -> ThroughputSample:
-    """One boot whose rounds ran at these speeds."""
-    rounds = tuple(Round(1000 / speed, 1000, None, None) for speed in tok_s)
-    return ThroughputSample((), rounds, settled, concurrency, 128, 8, "aa")
+def statuses(record, accepted, spec_id=SPEC):
+    return {v.metric: v.status for v in judge_speed(record, spec_id, accepted)}
 
 
-def judge(now, accepted, *, gated=True, tolerance=0.05):
-    return judge_throughput(now, accepted, tolerance=tolerance, gated=gated, where="baselines/x")
+def test_equal_passes(make_record, history):
+    assert statuses(make_record(), history(*TWELVE)) == {
+        "throughput": Status.PASS,
+        "verify steps": Status.PASS,
+        "speed-up": Status.PASS,
+    }
+    assert statuses(make_record(), history(*TWELVE), NONE) == {"throughput": Status.PASS}
 
 
-def test_median_of_the_rounds():
-    assert round(boot(90, 100, 300).tok_s) == 100
+def test_no_baseline_then_recording_then_provisional_then_judged(make_record, history):
+    slow = make_record(spec=(150.0,), software=CHANGED)
+    assert set(statuses(slow, []).values()) == {Status.NO_BASELINE}
+    assert set(statuses(slow, history(*TWELVE[:4])).values()) == {Status.RECORDING}
+    five = judge_speed(slow, SPEC, history(*TWELVE[:5]))
+    assert {v.status for v in five} == {Status.REGRESSION}
+    assert "provisional: 5 of 12 accepted sessions" in five[0].reasons
+    twelve = judge_speed(slow, SPEC, history(*TWELVE))
+    assert twelve[0].reasons[1:] == ()
+    assert twelve[0].limit > five[0].limit  # more sessions, a tighter limit
 
 
-def test_each_status():
-    base = [boot(100), boot(102), boot(98)]
-    assert judge(boot(100), base).status is Status.PASS
-    assert judge(boot(95.1), base).status is Status.PASS
-    assert judge(boot(94.9), base).status is Status.REGRESSION
-    assert judge(boot(106), base).status is Status.IMPROVED
-    assert judge(boot(50), []).status is Status.NO_BASELINE
-    assert judge(boot(50), base, gated=False).status is Status.NOT_GATED
-    assert judge(boot(90, 94, 97, settled=False), base).status is Status.UNSTABLE
-    assert judge(boot(10, 50, settled=False), base).status is Status.REGRESSION
-    assert judge(boot(50, concurrency=8), base).status is Status.NOT_COMPARABLE
+def test_words_and_numbers_of_a_regression(make_record, history):
+    verdict = judge_speed(make_record(spec=(160.0,), software=CHANGED), SPEC, history(*TWELVE))[0]
+    assert verdict.status is Status.REGRESSION
+    assert verdict.value == pytest.approx(160)
+    assert verdict.effect == pytest.approx(-0.2, abs=0.001)
+    assert verdict.interval[0] < -0.2 < verdict.interval[1] < -0.15
+    assert verdict.limit == pytest.approx(196, abs=0.5)
+    assert verdict.reasons[0].startswith("slower: 160 tok/s against 200 (-20.0%, 95 % -21.")
 
 
-def test_words_of_a_regression():
-    verdict = judge(boot(80), [boot(100)])
-    assert verdict.reasons == (
-        "slower in every round: 80.0 tok/s against 100.0 (-20.0%; 1 accepted record in "
-        "baselines/x; limit 95.0)",
+def test_which_factor_was_lost_is_told_apart(make_record, history):
+    accepted = history(*TWELVE)
+    engine = statuses(make_record(spec=(160.0,), software=CHANGED), accepted)
+    assert engine["throughput"] is engine["verify steps"] is Status.REGRESSION
+    # 20 % less accepted in each step, the steps as fast as ever
+    draft = statuses(make_record(spec=(160.0,), length=2.8, software=CHANGED), accepted)
+    assert draft["throughput"] is Status.REGRESSION
+    assert draft["verify steps"] is Status.PASS
+
+
+def test_faster_is_improved_and_asks_to_be_accepted(make_record, history):
+    verdict = judge_speed(make_record(spec=(260.0,)), SPEC, history(*TWELVE))[0]
+    assert verdict.status is Status.IMPROVED
+    assert "accept the new record" in verdict.reasons[0]
+
+
+def test_a_noisy_limit_gates_nothing_and_says_so(make_record, history):
+    noisy = history(*(8 * p for p in TWELVE))
+    verdict = judge_speed(make_record(), SPEC, noisy)[0]
+    assert verdict.status is Status.UNGATED_NOISY
+    assert "a limit this wide gates nothing; a loss of" in verdict.reasons[0]
+    halved = statuses(make_record(spec=(100.0,), software=CHANGED), noisy)
+    assert halved["throughput"] is Status.REGRESSION  # beyond even that limit
+
+
+def test_both_slower_with_nothing_changed_is_the_machine(make_record, history):
+    accepted = history(*TWELVE)
+    both = {"none": (80.0,), "spec": (160.0,)}
+    assert statuses(make_record(**both), accepted) == {
+        "throughput": Status.MACHINE_DRIFT,
+        "verify steps": Status.MACHINE_DRIFT,
+        "speed-up": Status.PASS,
+    }
+    assert statuses(make_record(**both), accepted, NONE) == {"throughput": Status.MACHINE_DRIFT}
+    changed = statuses(make_record(**both, software=CHANGED), accepted)
+    assert changed["throughput"] is Status.REGRESSION
+    # The suite's own commit is no software of the server.
+    own = {"sglang": "0.5.23", "torch": "2.14.1", "suite_commit": "zz"}
+    same = statuses(make_record(**both, software=own), accepted)
+    assert same["throughput"] is Status.MACHINE_DRIFT
+    without = statuses(make_record(none=(), spec=(160.0,)), accepted)
+    assert without["throughput"] is Status.REGRESSION  # nothing shows it is the machine
+    alone = statuses(make_record(spec=(160.0,)), accepted)
+    assert alone["throughput"] is Status.REGRESSION  # the reference is as fast as ever
+
+
+def test_another_machine_of_the_class(make_record, history):
+    accepted = history(*TWELVE)
+    elsewhere = replace(accepted[0].machine, host="h1")
+    slow = make_record(none=(70.0,), spec=(140.0,), machine=elsewhere)
+    found = statuses(slow, accepted)
+    assert found["throughput"] is found["verify steps"] is Status.NOT_COMPARABLE
+    assert found["speed-up"] is Status.PASS
+    shrunk = statuses(make_record(none=(100.0,), spec=(150.0,), machine=elsewhere), accepted)
+    assert shrunk["speed-up"] is Status.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"resolved": {"attention_backend": "triton"}}, "attention_backend fa3, now triton: pin"),
+        ({"draft": "d9"}, "another draft was measured"),
+    ],
+)
+def test_what_is_another_thing_is_not_compared(make_record, history, changes, words):
+    verdict = judge_speed(make_record(**changes), SPEC, history(*TWELVE))[0]
+    assert verdict.status is Status.NOT_COMPARABLE
+    assert words in verdict.reasons[0]
+
+
+def test_another_workload_is_not_compared(make_record, history):
+    accepted = history(*TWELVE)
+    now = make_record()
+    server = now.servers[SPEC]
+    other = replace(server.boots[0].throughput, concurrency=8)
+    boots = (replace(server.boots[0], throughput=other),)
+    now = replace(now, servers={**now.servers, SPEC: replace(server, boots=boots)})
+    assert statuses(now, accepted)["throughput"] is Status.NOT_COMPARABLE
+
+
+def test_without_the_reference_the_speed_up_is_not_comparable(make_record, history):
+    found = judge_speed(make_record(none=()), SPEC, history(*TWELVE))
+    assert [v.status for v in found] == [Status.PASS, Status.PASS, Status.NOT_COMPARABLE]
+    assert "tiny/none/cpu was not measured" in found[2].reasons[0]
+
+
+def test_not_gated_is_shown(make_record, history):
+    verdict = judge_speed(make_record(spec=(100.0,), gated=False), SPEC, history(*TWELVE))[0]
+    assert verdict.status is Status.NOT_GATED
+    assert verdict.effect == pytest.approx(-0.5, abs=0.01)
+
+
+def test_invalid_boots(make_record, history):
+    accepted = history(*TWELVE)
+    verdict = judge_speed(make_record(settled=False), SPEC, accepted)[0]
+    assert verdict.status is Status.UNSTABLE
+    assert verdict.reasons == ("0 of 1 boots are valid: warm-up rounds never agreed",)
+    late = (110.0, 200.0, 200.0)  # the first round held one-off work
+    one_of_two = judge_speed(make_record(spec=(200.0, late)), SPEC, accepted)[0]
+    assert one_of_two.status is Status.UNSTABLE
+    assert "1 of 2 boots are valid: the first round took 4.65 s" in one_of_two.reasons[0]
+    two_of_three = judge_speed(make_record(spec=(200.0, late, 200.0)), SPEC, accepted)[0]
+    assert two_of_three.status is Status.PASS
+
+
+@pytest.mark.parametrize("speed", [math.nan, math.inf, 0.0])
+def test_what_is_no_number_never_passes(make_record, history, speed):
+    now = make_record()
+    server = now.servers[SPEC]
+    sample = server.boots[0].throughput
+    rounds = tuple(replace(round_, seconds=speed) for round_ in sample.rounds)
+    broken = replace(sample, rounds=rounds)
+    boot = replace(server.boots[0], throughput=broken, invalid=boot_problems(broken))
+    now = replace(now, servers={**now.servers, SPEC: replace(server, boots=(boot,))})
+    assert set(statuses(now, history(*TWELVE)).values()) == {Status.UNSTABLE}
+
+
+def test_boots_not_rounds_are_what_counts(make_record, history):
+    # The mean of two boots, each the median of its rounds; a round that hung counts for nothing.
+    verdict = judge_speed(make_record(spec=((200.0, 200.0, 20.0), 190.0)), SPEC, [])[0]
+    assert verdict.value == pytest.approx(math.sqrt(200 * 190))
+
+
+def test_one_boot_is_compared_with_one_boot_of_each_session(make_record):
+    accepted = [
+        make_record(f"s{i}", spec=(200.0 + wobble, 100.0, 100.0))
+        for i, wobble in enumerate((2, -2, 1, -1, 0))
+    ]
+    assert statuses(make_record(spec=(199.0,)), accepted)["throughput"] is Status.PASS
+
+
+def test_a_session_is_never_its_own_baseline(make_record):
+    now = make_record()
+    assert set(statuses(now, [now]).values()) == {Status.NO_BASELINE}
+
+
+def test_a_restart_ends_what_counts(make_record, history):
+    accepted = history(*TWELVE)
+    lowered = make_record(
+        "s020",
+        spec=(150.0,),
+        started="2025-06-01T00:00:00+00:00",
+        accepted=Accepted("x", {SPEC: ""}),
     )
-    assert verdict.effect is not None
-    assert round(verdict.effect, 6) == -0.2
+    found = judge_speed(make_record(spec=(150.0,)), SPEC, [*accepted, lowered])
+    assert found[0].status is Status.RECORDING
+    assert "1 of 5 accepted sessions" in found[0].reasons[0]
+    assert statuses(make_record(), [*accepted, lowered], NONE)["throughput"] is Status.PASS
 
 
-speeds = st.floats(1, 1e5)
+@hypo
+@given(drop=st.floats(0.03, 0.9), more=st.floats(0, 0.9))
+def test_a_larger_drop_is_never_judged_milder(make_record, history, drop, more):
+    accepted = history(*TWELVE)
+    for share in (1 - drop, (1 - drop) * (1 - more)):
+        found = statuses(make_record(spec=(200 * share,), software=CHANGED), accepted)
+        assert set(found.values()) == {Status.REGRESSION}
 
 
-@given(speeds)
-def test_equal_passes(speed):
-    assert judge(boot(speed), [boot(speed)]).status is Status.PASS
+@hypo
+@given(order=st.permutations(range(12)))
+def test_the_order_of_records_is_irrelevant(make_record, history, order):
+    accepted = history(*TWELVE)
+    now = make_record(spec=(197.0,))
+    assert judge_speed(now, SPEC, [accepted[i] for i in order]) == judge_speed(now, SPEC, accepted)
 
 
-@given(speeds, st.floats(0.051, 0.99), st.floats(0, 0.9))
-def test_a_larger_drop_is_never_judged_milder(speed, drop, more):
-    smaller = judge(boot(speed * (1 - drop)), [boot(speed)])
-    larger = judge(boot(speed * (1 - drop) * (1 - more)), [boot(speed)])
-    assert smaller.status is Status.REGRESSION
-    assert larger.status is Status.REGRESSION
-
-
-@given(st.permutations([90.0, 100.0, 101.0, 250.0]))
-def test_the_order_of_records_is_irrelevant(order):
-    assert judge(boot(95), [boot(s) for s in order]) == judge(
-        boot(95), [boot(s) for s in sorted(order)]
-    )
+@hypo
+@given(gain=st.floats(0.03, 1))
+def test_the_direction_is_right_for_every_metric(make_record, history, gain):
+    accepted = history(*TWELVE)
+    up = statuses(make_record(spec=(200 * (1 + gain),)), accepted)
+    down = statuses(make_record(spec=(200 / (1 + gain),), software=CHANGED), accepted)
+    assert set(up.values()) == {Status.IMPROVED}
+    assert set(down.values()) == {Status.REGRESSION}

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fixtures.gate.validity import boot_problems
+from fixtures.measure.samples import Round, ThroughputSample
+
+
+def sample(*seconds: float) -> ThroughputSample:
+    return ThroughputSample(
+        (), tuple(Round(s, 512, None, None) for s in seconds), True, 1, 64, 8, ""
+    )
+
+
+def test_sound_rounds_have_no_problem():
+    assert boot_problems(sample(1.0, 1.1, 0.9)) == ()
+    assert boot_problems(sample(1.0, 2.0, 1.0)) == ()  # the median bears one odd round
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"),
+    [
+        (sample(), "no measurement"),
+        (sample(1.0, math.nan), "no measurement"),
+        (sample(1.0, -0.1), "no measurement"),  # what a clock set back would give
+        (sample(1.0, 0.0), "no measurement"),
+        (sample(2.0, 1.0, 1.0), "the first round took 2.00 s, the median 1.00 s"),
+        (replace(sample(1.0), settled=False), "never agreed"),
+        (replace(sample(1.0), rounds=(Round(1.0, 0, None, None),)), "no token"),
+    ],
+)
+def test_what_makes_a_boot_invalid(rounds, words):
+    assert words in boot_problems(rounds)[0]
