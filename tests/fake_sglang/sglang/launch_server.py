@@ -41,6 +41,8 @@ class Scheduler:
             text=True,
         )
         faults.note_process(self.child.pid)
+        assert self.child.stdout is not None
+        self.child.stdout.readline()  # it is ready
         threading.Thread(target=self.deliver, daemon=True).start()
 
     def deliver(self) -> None:

@@ -52,6 +52,7 @@ def longest_prefix(prompt: list[int], cache: list[list[int]]) -> int:
 
 def main() -> None:
     Path("/proc/self/comm").write_text("sglang::scheduler")  # as setproctitle does
+    send({"ready": True})
     cache: list[list[int]] = []
     for line in sys.stdin:
         order = json.loads(line)

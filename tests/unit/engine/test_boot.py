@@ -23,7 +23,6 @@ from fixtures.engine.process import ServerProcess, marked_processes
 from fixtures.engine.server import RunningServer
 from fixtures.errors import (
     BootError,
-    BootTimeout,
     EngineError,
     ForeignServer,
     ServerDied,
@@ -80,32 +79,6 @@ def test_a_healthy_server_becomes_ready_and_leaves_nothing(plan_stand_in: Plan, 
     server.stop()
 
 
-def test_exit_code_0_is_a_failure(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("exit_0"), ServerExited)
-    assert "the server ended before it was ready: exit code 0" in message
-
-
-def test_exit_code_3_tells_the_root_exception_and_a_hint(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("exit_3"), ServerExited)
-    assert "exit code 3" in message
-    assert (
-        "root exception: RuntimeError: mat1 and mat2 shapes cannot be multiplied "
-        "(3x128 and 192x64) (/srv/sglang/srt/models/llama_eagle3.py:218 in forward)"
-    ) in message
-    assert "hint: the captured layers and the draft's fc disagree" in message
-
-
-def test_a_killed_server_is_named_with_its_signal(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("killed"), ServerExited)
-    assert "killed by SIGKILL" in message
-    assert "hint: killed from outside, most often for memory of the host" in message
-
-
-def test_a_syntax_error_in_a_model_file_shows_its_line(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("syntax"), ServerExited)
-    assert "SyntaxError: invalid syntax (/srv/sglang/srt/models/broken.py:2: def f(:)" in message
-
-
 def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -> None:
     plan = plan_stand_in("none")
     absent = tmp_path / "absent"
@@ -117,42 +90,6 @@ def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -
     message = failure_of(gone, ServerExited)
     assert f"{absent} could not be started" in message
     assert "exit code 127" in message
-
-
-def test_a_hang_before_listening_ends_at_the_limit(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("hang", boot_timeout_s=1.0), BootTimeout)
-    assert "the server was not ready within 1 s: nobody listens on the port yet" in message
-
-
-def test_a_generation_that_never_ends_is_named_at_the_limit(plan_stand_in: Plan) -> None:
-    plan = plan_stand_in("silent", boot_timeout_s=3.0)
-
-    def wait_for_the_request(phase: str, elapsed_s: float) -> None:
-        deadline = time.monotonic() + SOON_S
-        while "silence begins" not in (plan.artifacts / "server.log").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    with pytest.raises(BootTimeout, match="within 3 s: the first generation is not finished"):
-        launch(plan, wait_for_the_request)
-    assert_nothing_left(plan)
-
-
-def test_a_fatal_line_of_a_living_server_is_enough(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("out_of_memory"), ServerFailed)
-    assert "root exception: torch.OutOfMemoryError: CUDA out of memory." in message
-    assert "hint: the device ran out of memory" in message
-
-
-def test_a_soft_watchdog_twice_is_a_hang(plan_stand_in: Plan) -> None:
-    message = failure_of(plan_stand_in("soft_watchdog"), ServerFailed)
-    assert "watchdog timeout" in message
-
-
-def test_a_dead_worker_behind_a_living_server_is_noticed(plan_stand_in: Plan) -> None:
-    """Killed before the process table was read again: its command line was never seen."""
-    message = failure_of(plan_stand_in("scheduler_killed"), ServerFailed)
-    assert "sglang::schedul (pid" in message
 
 
 def test_a_short_generation_is_not_ready(plan_stand_in: Plan) -> None:
