@@ -52,6 +52,23 @@ class FakeNvml:
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return handle
 
+    NVML_CLOCK_SM = 1
+    NVML_TEMPERATURE_GPU = 0
+
+    def nvmlDeviceGetClockInfo(self, handle: str, which: int) -> int:
+        return 1980
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 512_345
+
+    def nvmlDeviceGetTemperature(self, handle: str, which: int) -> int:
+        if handle == "GPU-bb":
+            raise NVMLError("not supported")
+        return 41
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        return 0x05
+
     def nvmlDeviceGetName(self, handle: str) -> bytes:
         return b"NVIDIA H200"
 

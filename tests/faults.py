@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from fixtures.client import Client, Prompt
 from fixtures.engine import process as process_module
 from fixtures.engine.boot import launch
@@ -46,43 +45,11 @@ from fixtures.errors import (
 from fixtures.models.location import locate
 from tests.fake_nvml import FakeNvml
 from tests.fake_sglang.interpreter import make_interpreter
+from tests.specs import spec_of
 
 ROOT = Path(__file__).parent.parent
-EAGLE3 = Speculation(Draft("eagle3", "builtin:tiny-eagle3"), "EAGLE3", 3, 1, 4)
 GPU = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
 TOKENS = 16
-
-
-def spec_of(name: str, **changes: Any) -> ServerSpec:
-    """A server of the built-in pair; keyword arguments replace its values."""
-    values: dict[str, Any] = {
-        "id": f"tiny/{name}/cpu",
-        "profile": "tiny",
-        "source": Path("profiles/tiny.toml"),
-        "device": "cpu",
-        "target": Target("builtin:tiny"),
-        "speculation": EAGLE3,
-        "cuda_graphs": False,
-        "graph_max_batch": None,
-        "tp": 1,
-        "dp": 1,
-        "nnodes": 1,
-        "context_length": None,
-        "attention_backend": None,
-        "max_running_requests": None,
-        "mem_fraction_static": None,
-        "skip_tokenizer": True,
-        "args": (),
-        "env": (),
-        "acceptance_floor": None,
-        "acceptance_ceiling": None,
-        "boot_timeout_s": 60.0,
-        "host": "127.0.0.1",
-        "prompts": Prompts("builtin:tiny", 32, 128),
-        "throughput": Throughput(16, 128, 1, 5, 0.05, True),
-        "reference_id": None,
-    }
-    return ServerSpec(**{**values, **changes})
 
 
 class Scene:
@@ -96,7 +63,9 @@ class Scene:
         self.launch: Launch | None = None
 
     def plan(self, fault: str, *, gpus: tuple[Gpu, ...] = (), **changes: Any) -> Launch:
-        spec = spec_of(fault.replace("@", "-"), env=(("FAKE_SGLANG_FAULT", fault),), **changes)
+        name = fault.replace("@", "-")
+        values: dict[str, Any] = {"id": f"tiny/{name}/cpu", "device": "cpu", "cuda_graphs": False}
+        spec = spec_of(**values | changes, env=(("FAKE_SGLANG_FAULT", fault),))
         self.launch = plan_launch(
             spec,
             interpreter=inspect_interpreter(make_interpreter(self.folder / "interpreter")),

@@ -100,7 +100,7 @@ def spec_of(target: Path, draft: Path, *args: str) -> ServerSpec:
         boot_timeout_s=300.0,
         host="127.0.0.1",
         prompts=Prompts("builtin:tiny", 1, 16),
-        throughput=Throughput(1, 16, 1, 1, 0.05, False),
+        throughput=Throughput(1, 16, 1, 1, False),
         reference_id=None,
     )
 
