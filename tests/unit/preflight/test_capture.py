@@ -55,5 +55,14 @@ def test_who_hands_over_the_embedding(architecture, version, can):
     assert captures_embedding(architecture, Version(version)) is can
 
 
+@pytest.mark.parametrize("architecture", ["LlamaForCausalLM", "Qwen3MoeForCausalLM"])
+@pytest.mark.parametrize("version", ["0.5.10", "0.5.23"])
+@pytest.mark.parametrize("layers", [8, 36, 61, 94])
+def test_no_ids_are_the_default_layers_named_by_output(architecture, version, layers):
+    default = [1, layers // 2 - 1, layers - 4]
+    without = captured_layers(architecture, Version(version), layers, None)
+    assert captured_layers(architecture, Version(version), layers, default) == without
+
+
 def test_names():
     assert name_layers((-1, 1, None)) == "[embedding, 1, ?]"

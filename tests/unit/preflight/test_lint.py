@@ -115,6 +115,8 @@ def broken(folder: Path, damage: str) -> list[str]:
     elif damage == "truncated data":
         with shard.open("r+b") as stream:
             stream.truncate(shard.stat().st_size - 1)
+    elif damage == "config of wrong types":
+        (draft / "config.json").write_text('{"hidden_size": "4096"}')
     elif damage == "config without sizes":
         (draft / "config.json").write_text('{"architectures": ["LlamaForCausalLMEagle3"]}')
     return ["--target", str(served), "--draft", str(draft)]
@@ -128,6 +130,7 @@ class TestUnusableInput:
             ("no config.json", "holds no config.json"),
             ("config not JSON", "config.json: no valid JSON"),
             ("config without sizes", "hidden_size must be a positive integer"),
+            ("config of wrong types", "hidden_size must be a positive integer, not '4096'"),
             ("truncated header", "model-00002-of-00002.safetensors"),
             ("truncated data", "truncated"),
             ("shard absent", "missing (model-00002-of-00002.safetensors first)"),

@@ -155,6 +155,13 @@ FAULTS = [
         lambda: kimi(ids=[2, 30, 58]),
         severity="info",
     ),
+    Fault(
+        "layers-untold",
+        "captures [2, 18, 33], each one layer later than without ids ([1, 17, 32])",
+        **QWEN,
+        edit=ids(2, 18, 33),
+        severity="info",
+    ),
     # tensors
     Fault("lm-head", "no lm_head.weight", edit=without("lm_head.weight")),
     Fault("lm-head", "drops the draft's lm_head.weight", edit=config(tie_word_embeddings=True)),
