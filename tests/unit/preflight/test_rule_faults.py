@@ -329,7 +329,7 @@ FAULTS = [
     ),
     Fault(
         "graph-batches",
-        "up to 48 requests run at once (the default",
+        "up to 48 requests (SGLang's default) run at once",
         flags=told("--cuda-graph-max-bs-decode 2"),
         severity="warning",
     ),
@@ -367,3 +367,18 @@ def test_a_fault_is_named_by_its_rule_first(tmp_path, fault):
 
 def test_every_rule_has_a_fault():
     assert {fault.rule for fault in FAULTS} == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("served", "draft", "version", "remedy"),
+    [
+        (KIMI, kimi(ids=[-1, 2, 30]), "0.5.16", "give [0, 3, 31] in their place"),
+        (GPT_OSS, llama_draft(2880, 201088, ids=[24, 30, 36]), "0.5.16", "SGLang 0.5.17 or newer"),
+        (QWEN3_8B, qwen3(ids=[17, 17, 32]), "0.5.23", "give distinct ids"),
+        (KIMI, trained_on(kimi(ids=[2, 30, 58]), [2, 30, 58]), "0.5.23", "to [3, 31, 59] in"),
+        (QWEN3_8B, trained_on(qwen3(), [2, 18, 33]), "0.5.23", "to [2, 18, 33] in"),
+    ],
+)
+def test_the_remedy_of_wrong_layers_is_ids_that_work(tmp_path, served, draft, version, remedy):
+    found = alarms(findings(tmp_path, served, draft, version, TOLD))
+    assert remedy in found[0].remedy
