@@ -5,5 +5,6 @@ have the shape of those that a real server of the same version gave (``../record
 server's environment:
 
 - ``FAKE_SGLANG_VERSION``: the version to pose as, one of ``../recorded``.
+- ``FAKE_SGLANG_STEP_S``: seconds of a forward pass (default 0.0002).
 - ``FAKE_SGLANG_FAULT``: one of :mod:`.faults`, as ``name`` or ``name@N``: only after N generations.
 """

@@ -7,12 +7,13 @@ text as one without.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-STEP_S = 0.0002
+STEP_S = float(os.environ.get("FAKE_SGLANG_STEP_S", "0.0002"))
 """A forward pass."""
 VOCABULARY = 128
 
