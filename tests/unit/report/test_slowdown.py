@@ -37,8 +37,8 @@ def test_a_slower_engine(told):
         "  baseline      5 accepted sessions, 5 of them on this machine; newest s004",
         "  software      sglang 0.5.23 -> 0.5.24",
         "  machine       unchanged since",
-        "  next          draftgate ab --reference OLD_PYTHON --candidate NEW_PYTHON confirms it; "
-        "if it is meant: draftgate accept RECORD --lower --reason TEXT",
+        "  next          draftgate ab --reference OLD_PYTHON --candidate NEW_PYTHON --server "
+        f"{SPEC} confirms it; if it is meant: draftgate accept RECORD --lower --reason TEXT",
     ]
 
 
