@@ -1,0 +1,114 @@
+"""What a record alone says of speed: factors, who moved them, and where speculation pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.cli import main
+from fixtures.diagnosis.of_record import diagnose_record
+from fixtures.errors import BaselineError
+from fixtures.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
+from fixtures.measure.record_file import read_record
+from fixtures.measure.samples import Round, ThroughputSample
+
+ROOT = Path(__file__).parents[3]
+RECORD = ROOT / "docs" / "records" / "h200x1-tiny-sglang-0.5.16.json"
+DRAFT = {"draft": {"name": "mine"}}
+
+
+def server(id_, tok_s, length=None, base="kimi/none/graph", **more):
+    steps = None if length is None else 1000
+    tokens = 1000 * (length or 1)
+    sample = ThroughputSample(
+        (), (Round(tokens / tok_s, tokens, steps, None),), True, 1, 64, 8, "prompts"
+    )
+    spec = {"reference_id": base, "speculation": DRAFT if length else None}
+    return ServerRecord(id_, spec, boots=(BootRecord(0, throughput=sample, **more),))
+
+
+def record(*servers):
+    return replace(read_record(RECORD), servers={s.id: s for s in servers})
+
+
+NONE = server("kimi/none/graph", 90.0, base=None)
+EAGER_NONE = server("kimi/none/eager", 30.0, base=None)
+SLOW = server("kimi/mine-s5k1d6/graph", 56.7, 2.1)
+
+
+def test_break_even_and_what_other_cells_of_the_draft_measured():
+    other = server("kimi/mine-s2k1d3/graph", 99.0, 1.9)
+    text = diagnose_record(record(NONE, SLOW, other), SLOW.id, [])
+    assert text.splitlines() == [
+        "kimi/mine-s5k1d6/graph",
+        "  speed: 56.7 tok/s = acceptance length 2.100 x 27.0 verify steps/s; no accepted record "
+        "to compare with",
+        "  break-even: acceptance length 3.33; here 2.10 (-1.23): 0.63x the speed of "
+        "kimi/none/graph",
+        "  kimi/mine-s2k1d3/graph: 19.2 ms per verify step (here 37.0), break-even 1.73, measured "
+        "1.90, 99.0 tok/s",
+    ]
+    # Where speculation pays, there is nothing to look for.
+    assert len(diagnose_record(record(NONE, SLOW, other), other.id, []).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "base_now", "words"),
+    [
+        (server(SLOW.id, 82.3 * 0.9, 2.1), NONE, "engine speed: as much is accepted as before"),
+        (server(SLOW.id, 82.3 / 2, 1.05), NONE, "draft quality: less is accepted"),
+        (
+            server(SLOW.id, 82.3 * 0.9, 2.1),
+            server(NONE.id, 81.0, base=None),
+            "machine: steps take longer, and so does the server without speculation",
+        ),
+    ],
+)
+def test_who_is_guilty_of_a_lost_speed(now, base_now, words):
+    accepted = [record(NONE, server(SLOW.id, 82.3, 2.1))]
+    assert words in diagnose_record(record(base_now, now), now.id, accepted)
+
+
+def test_a_speed_that_stands_is_shown():
+    accepted = [record(NONE, SLOW)]
+    text = diagnose_record(record(NONE, server(SLOW.id, 56.0, 2.1)), SLOW.id, accepted)
+    assert "against the accepted: tok/s -1.2% = acceptance length +0.0%" in text
+    assert "engine speed" not in text
+
+
+def test_a_red_acceptance_is_concluded():
+    layers = Layers((-1, 1, 3), (1, 3, 5), (0.0,) * 3, "weights", 1, True)
+    red = VerdictEntry("acceptance length", "fail", 1.152, 3.4, ("below the floor",))
+    wrong = replace(server("tiny/x/cpu", 50.0, 1.15, layers=layers), verdicts=(red,))
+    text = diagnose_record(record(wrong), None, [])
+    assert "wiring: the draft was trained on [embedding, 1, 3], fed [1, 3, 5]" in text
+
+
+def test_a_server_that_is_not_in_the_record_is_refused():
+    with pytest.raises(BaselineError, match="--server tiny/y: the record of .* holds kimi/none/g"):
+        diagnose_record(record(NONE), "tiny/y", [])
+
+
+def test_the_command_reads_a_record(capsys, tmp_path):
+    id_ = "tiny/eagle3-s3k4d8/graph"
+    arguments = ["diagnose", str(RECORD), "--server", id_, "--baselines", str(tmp_path)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "break-even: acceptance length 4.22; here 3.56 (-0.66): 0.84x the speed of" in out
+    assert "tiny/eagle3-s3k1d4/graph: 4.7 ms per verify step (here 7.1), break-even 2.80" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give a RECORD, or --url with --target and --draft"),
+        ([str(RECORD), "--url", "http://127.0.0.1:1"], "give a RECORD, or --url"),
+        (["--url", "http://127.0.0.1:1", "--target", "builtin:tiny"], "give a RECORD, or --url"),
+        (["--url", "http://127.0.0.1:1"], "--url needs --target and --draft"),
+    ],
+)
+def test_the_command_refuses_what_does_not_go_together(capsys, arguments, words):
+    assert main(["diagnose", *arguments]) == 2
+    assert words in capsys.readouterr().err
