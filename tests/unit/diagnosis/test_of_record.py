@@ -29,8 +29,8 @@ def server(id_, tok_s, length=None, base="kimi/none/graph", **more):
     return ServerRecord(id_, spec, boots=(BootRecord(0, throughput=sample, **more),))
 
 
-def record(*servers):
-    return replace(read_record(RECORD), servers={s.id: s for s in servers})
+def record(*servers, session="now"):
+    return replace(read_record(RECORD), session=session, servers={s.id: s for s in servers})
 
 
 NONE = server("kimi/none/graph", 90.0, base=None)
@@ -67,12 +67,12 @@ def test_break_even_and_what_other_cells_of_the_draft_measured():
     ],
 )
 def test_who_is_guilty_of_a_lost_speed(now, base_now, words):
-    accepted = [record(NONE, server(SLOW.id, 82.3, 2.1))]
+    accepted = [record(NONE, server(SLOW.id, 82.3, 2.1), session="then")]
     assert words in diagnose_record(record(base_now, now), now.id, accepted)
 
 
 def test_a_speed_that_stands_is_shown():
-    accepted = [record(NONE, SLOW)]
+    accepted = [record(NONE, SLOW, session="then")]
     text = diagnose_record(record(NONE, server(SLOW.id, 56.0, 2.1)), SLOW.id, accepted)
     assert "against the accepted: tok/s -1.2% = acceptance length +0.0%" in text
     assert "engine speed" not in text
