@@ -142,3 +142,27 @@ def test_what_the_profile_says_wins_over_the_weights():
     (finding,) = judge(case(folder("tiny-eagle3"), speculation=told))
     assert finding.rule == "layers-moved"
     assert "trained on: profile" in finding.evidence
+
+
+def test_more_requests_measured_than_graphs_hold():
+    graph = SPECS["tiny/eagle3-s3k1d4/graph"]
+    more = replace(graph.throughput, concurrency=9)
+    (finding,) = judge(case(folder("tiny-eagle3"), spec=graph, throughput=more))
+    assert (finding.rule, finding.severity) == ("graph-batches", "error")
+    assert (
+        "9 requests are measured at once, and CUDA graphs are captured up to 8" in finding.message
+    )
+    eager = SPECS["tiny/eagle3-s3k1d4/eager"]
+    assert judge(case(folder("tiny-eagle3"), spec=eager, throughput=more)) == ()
+
+
+def test_arguments_of_the_profile_are_read_as_flags():
+    args = ("--piecewise-cuda-graph-max-tokens", "8")
+    (finding,) = judge(case(folder("tiny-eagle3"), args=args))
+    assert finding.rule == "unknown-flag"
+    assert finding.remedy == "write --cuda-graph-max-bs-prefill"
+    assert judge(case(folder("tiny-eagle3"), args=args, version="0.5.19")) == ()
+
+
+def test_a_newer_sglang_is_judged_without_its_options():
+    assert judge(case(folder("tiny-eagle3"), args=("--new-flag",), version="0.6.0")) == ()
