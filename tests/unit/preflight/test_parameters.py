@@ -1,7 +1,7 @@
 """The table of a draft's parameters against what a real server built.
 
-`BUILT` is `named_parameters()` of `LlamaForCausalLMEagle3` in a real SGLang 0.5.23 (CPU engine), for
-a draft of two layers and five states with every norm and bias that its config can ask for.
+`BUILT` is `named_parameters()` of `LlamaForCausalLMEagle3` in a real SGLang 0.5.23 (CPU engine),
+for a draft of two layers and five states with every norm and bias that its config can ask for.
 """
 
 from __future__ import annotations
