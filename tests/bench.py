@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,18 +22,21 @@ from fixtures.engine.boot import boot
 from fixtures.engine.interpreter import inspect_interpreter
 from fixtures.engine.server import RunningServer
 from fixtures.errors import ServerDied
-from fixtures.measure.record import Record
-from fixtures.measure.record_file import read_record
+from fixtures.gate.store import load_accepted
+from fixtures.gate.throughput import judge_speed
+from fixtures.measure.record import Accepted, Record
+from fixtures.measure.record_file import accepted, read_record, write_record
 from fixtures.models.location import BUILTIN_FOLDER
 
 ROOT = Path(__file__).parent.parent
+MANY = 10_000
 SERVERS = ("tiny/none/cpu", "tiny/eagle3-s5k1d6/cpu")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         record = run_suite(Path(folder))
-        lines = list(figures(record))
+        lines = [*figures(record), *baselines_figures(record, Path(folder) / "baselines")]
         lines += [
             (
                 f"death of the {victim} noticed after",
@@ -77,6 +81,38 @@ def figures(record: Record) -> list[tuple[str, str, str]]:
             (f"{server.id}: boots", f"{len(server.boots)}", "1"),
         ]
     return lines
+
+
+def baselines_figures(record: Record, baselines: Path) -> list[tuple[str, str, str]]:
+    """What judging against a folder of `MANY` accepted records costs."""
+    filed = accepted(record, Accepted("a figure", tuple(record.servers)))
+    folder = baselines / record.machine.machine_class
+    folder.mkdir(parents=True)
+    first = folder / f"{filed.session}.json"
+    write_record(filed, first)
+    text = first.read_bytes()
+    for number in range(1, MANY):
+        name = f"2026-01-01T00-00-00-{number:05}"
+        content = text.replace(filed.session.encode(), name.encode())
+        (folder / f"{name}.json").write_bytes(content)
+
+    def judge() -> None:
+        found = load_accepted(folder, record.servers)
+        for spec_id in record.servers:
+            judge_speed(record, spec_id, found)
+
+    begin = time.perf_counter()
+    judge()
+    seconds = time.perf_counter() - begin
+    tracemalloc.start()
+    judge()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    what = f"{MANY} accepted records: load and judge"
+    return [
+        (what, f"{seconds:.2f} s", "<= 2 s"),
+        (f"{what}, peak memory", f"{peak / 2**20:.0f} MiB", "<= 100 MiB"),
+    ]
 
 
 def death_noticed_s(artifacts: Path, victim: str) -> float:

@@ -20,7 +20,7 @@ def folder(tmp_path, history):
     """Twelve accepted records."""
     folder = tmp_path / "cpu-x-x2"
     folder.mkdir()
-    for record in history(*range(12), accepted=Accepted("good")):
+    for record in history(*range(12), accepted=Accepted("good", (NONE, SPEC))):
         write_record(record, folder / f"{record.session}.json")
     return folder
 

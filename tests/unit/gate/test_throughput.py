@@ -197,7 +197,7 @@ def test_a_restart_ends_what_counts(make_record, history):
         "s020",
         spec=(150.0,),
         started="2025-06-01T00:00:00+00:00",
-        accepted=Accepted("x", {SPEC: ""}),
+        accepted=Accepted("x", restarts={SPEC: ""}),
     )
     found = judge_speed(make_record(spec=(150.0,)), SPEC, [*accepted, lowered])
     assert found[0].status is Status.RECORDING

@@ -50,6 +50,7 @@ SERVER = ServerRecord(
 )
 RECORD = Record(
     schema=2,
+    accepted=None,
     session="2026-01-02T03-04-05-abcd",
     started_utc="2026-01-02T03:04:05+00:00",
     duration_s=200.0,
