@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fixtures.gate.validity import boot_problems
 from fixtures.measure.machine import Machine
@@ -14,6 +15,12 @@ from fixtures.measure.record import (
     VerdictEntry,
 )
 from fixtures.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+
+# A busy machine is slow, and a factory fixture holds no state between examples.
+settings.register_profile(
+    "draftgate", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("draftgate")
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 MACHINE = Machine("cpu-x-x2", "cpu", "x", 2, 24, (), (), None, host="h0")

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.gate.throughput import judge_speed
@@ -17,7 +17,6 @@ from fixtures.measure.record import Accepted
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 TWELVE = (0.5, -0.5, 1, -1, 0, 0.2, -0.2, 0.7, -0.7, 0.3, -0.3, 0)
 CHANGED = {"sglang": "0.5.24", "torch": "2.14.1", "suite_commit": "bb"}
-hypo = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def statuses(record, accepted, spec_id=SPEC):
@@ -205,7 +204,6 @@ def test_a_restart_ends_what_counts(make_record, history):
     assert statuses(make_record(), [*accepted, lowered], NONE)["throughput"] is Status.PASS
 
 
-@hypo
 @given(drop=st.floats(0.03, 0.9), more=st.floats(0, 0.9))
 def test_a_larger_drop_is_never_judged_milder(make_record, history, drop, more):
     accepted = history(*TWELVE)
@@ -214,7 +212,6 @@ def test_a_larger_drop_is_never_judged_milder(make_record, history, drop, more):
         assert set(found.values()) == {Status.REGRESSION}
 
 
-@hypo
 @given(order=st.permutations(range(12)))
 def test_the_order_of_records_is_irrelevant(make_record, history, order):
     accepted = history(*TWELVE)
@@ -222,7 +219,6 @@ def test_the_order_of_records_is_irrelevant(make_record, history, order):
     assert judge_speed(now, SPEC, [accepted[i] for i in order]) == judge_speed(now, SPEC, accepted)
 
 
-@hypo
 @given(gain=st.floats(0.03, 1))
 def test_the_direction_is_right_for_every_metric(make_record, history, gain):
     accepted = history(*TWELVE)
