@@ -13,11 +13,6 @@ def test_eagle3_draft_is_served_as_eagle3(subject, judged):
 
 
 def test_server_runs_what_was_asked_for(spec, subject, judged):
-    judged(
-        judge_flags(
-            spec,
-            subject.server.info,
-            target_path=subject.pair.target_path,
-            draft_path=subject.pair.draft_path,
-        )
-    )
+    target, draft = subject.model_paths
+    judged(judge_flags(spec, subject.server.info, target_path=target, draft_path=draft))
+    subject.require_known_models()

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.speculative
 @pytest.fixture
 def widths(spec, boot, session, subject):
     session.update(spec, boot, widths=subject.widths)
-    session.exchange.put(spec.id, "states", subject.decoded_states)
     return subject.widths
 
 
@@ -25,8 +24,9 @@ def test_fc_is_fed_the_concatenated_layers(subject, widths, judged):
     judged(judge_fc_width(widths, subject.draft.config["hidden_size"]))
 
 
-def test_server_returns_the_concatenated_layers(widths, judged):
-    judged(judge_returned_width(widths))
+def test_server_returns_the_concatenated_layers(spec, session, subject, judged):
+    judged(judge_returned_width(subject.returned))
+    session.exchange.put(spec.id, "states", subject.decoded_states)
 
 
 def test_draft_steps_are_fed_the_plain_width(spec, subject, widths, judged):

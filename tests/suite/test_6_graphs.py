@@ -9,8 +9,7 @@ from fixtures.gate.graphs import judge_graph_use, judge_same_acceptance, judge_s
 
 def test_graphs_are_used_as_asked(spec, subject, judged):
     subject.acceptance_run  # noqa: B018 - decode lines appear in the log once something decoded
-    log = subject.server.log.path.read_text(errors="replace")
-    judged(judge_graph_use(log, asked=spec.cuda_graphs))
+    judged(judge_graph_use(subject.server.log_text(), asked=spec.cuda_graphs))
 
 
 @pytest.mark.speculative
