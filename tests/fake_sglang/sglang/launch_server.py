@@ -81,6 +81,17 @@ class Handler(BaseHTTPRequestHandler):
     born = time.monotonic()
     info_path = "/get_server_info" if faults.fault == "old_server_info" else "/server_info"
 
+    def parse_request(self) -> bool:
+        """Refuse whoever lacks the key, if there is one; health needs none."""
+        if not super().parse_request():
+            return False
+        key = self.pose.args.get("api_key")
+        given = self.headers.get("Authorization")
+        if key is None or self.path.startswith("/health") or given == f"Bearer {key}":
+            return True
+        self.answer_json(401, {"error": "Unauthorized"})
+        return False
+
     def do_GET(self) -> None:
         if self.path == "/health" or self.path == "/health_generate":
             is_starting = time.monotonic() - self.born < STARTING_S

@@ -20,6 +20,7 @@ UNSET = {
     "speculative_num_draft_tokens": None,
     "enable_return_hidden_states": False,
     "enable_metrics": False,
+    "device": "cuda" if os.environ.get("CUDA_VISIBLE_DEVICES") else "cpu",
 }
 """What the recorded server was given and this one may not be."""
 

@@ -1,0 +1,195 @@
+"""The suite under pytest-xdist, on stand-ins of SGLang and of the driver of four GPUs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fixtures.measure.record_file import read_record
+
+PROFILE = """
+[target]
+path = "builtin:tiny"
+[drafts.eagle3]
+path = "builtin:tiny-eagle3"
+[prompts]
+path = "builtin:tiny"
+count = 4
+max_new_tokens = 64
+[throughput]
+prompts = 2
+max_new_tokens = 32
+rounds = 2
+[defaults]
+devices = ["{device}"]
+cuda_graphs = [true, false]
+context_length = 1024
+skip_tokenizer = true
+max_running_requests = 8
+[[servers]]
+"""
+SPECULATING = """
+[[servers]]
+draft = "eagle3"
+num_steps = {steps}
+topk = 1
+num_draft_tokens = {tokens}
+acceptance_floor = 1.5
+"""
+DRIVER = """
+from types import SimpleNamespace as Facts
+class NVMLError(Exception): ...
+def nvmlInit(): ...
+def nvmlShutdown(): ...
+def nvmlSystemGetDriverVersion(): return "580.65.06"
+def nvmlDeviceGetCount(): return 4
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetHandleByUUID(uuid): return int(uuid[4:])
+def nvmlDeviceGetIndex(handle): return handle
+def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
+def nvmlDeviceGetName(handle): return "NVIDIA H200"
+def nvmlDeviceGetMemoryInfo(handle): return Facts(total=150 << 30, used=1 << 20)
+def nvmlDeviceGetEnforcedPowerLimit(handle): return 700_000
+def nvmlDeviceGetComputeRunningProcesses(handle): return []
+"""
+USAGE_ERROR = 4
+FUNCTIONAL = ["tests/suite", "-k", "not throughput", "--profile", "mine"]
+
+
+@pytest.fixture
+def eight_servers(tmp_path, fake_sglang):
+    """Options for a profile of eight servers on the stand-in, and where its launches are noted."""
+
+    def choose(device: str = "gpu") -> list[str]:
+        steps = range(1, 4) if device == "gpu" else range(1, 8)
+        servers = [SPECULATING.format(steps=n, tokens=n + 1) for n in steps]
+        profile = tmp_path / "mine.toml"
+        profile.write_text(PROFILE.format(device=device) + "".join(servers))
+        python = tmp_path / "noting"
+        python.write_text(
+            "#!/bin/sh\n"
+            'case "$*" in *sglang.launch_server*)\n'
+            f'  echo "$CUDA_VISIBLE_DEVICES $*" >> {shlex.quote(str(tmp_path / "launches"))};;\n'
+            "esac\n"
+            f'exec {shlex.quote(str(fake_sglang))} "$@"\n'
+        )
+        python.chmod(0o755)
+        (tmp_path / "driver").mkdir(exist_ok=True)
+        (tmp_path / "driver" / "pynvml.py").write_text(DRIVER)
+        return ["--profiles", str(profile), "--server-python", str(python)]
+
+    return choose
+
+
+@pytest.fixture
+def four_gpus(tmp_path) -> dict[str, str]:
+    """An environment with the stand-in of a driver, and a folder of its own for leases."""
+    return {
+        "PYTHONPATH": str(tmp_path / "driver"),
+        "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+        "XDG_RUNTIME_DIR": str(tmp_path),
+    }
+
+
+def launches(tmp_path: Path) -> list[str]:
+    return (tmp_path / "launches").read_text().splitlines()
+
+
+def the_session(tmp_path: Path) -> Path:
+    (session,) = (tmp_path / "artifacts").iterdir()
+    return session
+
+
+def test_four_workers_boot_each_of_eight_servers_once(
+    run_pytest, eight_servers, four_gpus, tmp_path
+):
+    run = run_pytest(*FUNCTIONAL, *eight_servers(), "-n", "4", **four_gpus)
+    assert run.code == 0, run.text
+    assert len(launches(tmp_path)) == 8
+    assert {line[0] for line in launches(tmp_path)} == {"0", "1", "2", "3"}
+    record = read_record(the_session(tmp_path) / "record.json")
+    assert list(record.servers) == [
+        *("mine/none/graph", "mine/none/eager"),
+        *(f"mine/eagle3-s{n}k1d{n + 1}/graph" for n in (1, 2, 3)),
+        *(f"mine/eagle3-s{n}k1d{n + 1}/eager" for n in (1, 2, 3)),
+    ]
+    for server in record.servers.values():
+        assert len(server.boots) == 1
+        assert set(server.outcomes.values()) == {"passed"}, server
+    assert record.not_measured == {}
+    assert not (the_session(tmp_path) / "exchange").exists()
+    assert run.out.count("record and logs:") == 1
+    assert "mine/none/graph " in run.err  # progress, though workers have no terminal
+
+
+def test_auto_is_a_worker_for_each_gpu(run_pytest, eight_servers, four_gpus):
+    run = run_pytest(*FUNCTIONAL, *eight_servers(), "--server", "none/*", "-n", "auto", **four_gpus)
+    assert run.code == 0, run.text
+    assert "created: 4/4 workers" in run.out
+
+
+def test_workers_share_the_one_lease_of_a_host_without_gpus(run_pytest, eight_servers, tmp_path):
+    """One server at a time, each once; ids of tests stay as they are without workers."""
+    options = [*FUNCTIONAL, *eight_servers("cpu"), "--server", "*s[12]k*", "--server", "none*"]
+    run = run_pytest(*options, "-n", "3", "-v", XDG_RUNTIME_DIR=str(tmp_path))
+    assert run.code == 0, run.text
+    assert len(launches(tmp_path)) == 3
+    assert re.search(
+        r"PASSED tests/suite/\S+equals_no_speculation\[mine/eagle3-s2k1d3/cpu\]", run.out
+    )
+    assert re.search(r"waiting for 1 of 1 device.*cpu-engine is held by pid .* session 20", run.err)
+
+
+def test_what_is_compared_with_a_server_that_cannot_boot_says_so(
+    run_pytest, eight_servers, four_gpus, tmp_path
+):
+    options = [*FUNCTIONAL, *eight_servers(), "--server", "*/graph", "-n", "2"]
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        profile.read_text().replace(
+            "[[servers]]", '[[servers]]\nenv = {FAKE_SGLANG_FAULT = "exit_3"}', 1
+        )
+    )
+    run = run_pytest(*options, **four_gpus)
+    assert run.code == 1
+    assert "SKIPPED" in run.out
+    assert "not measured: mine/none/graph was not run" in run.out
+    assert len(launches(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("dist", ["load", "loadgroup", "each"])
+def test_speed_is_never_measured_beside_other_servers(run_pytest, eight_servers, tmp_path, dist):
+    run = run_pytest(
+        "tests/suite", *eight_servers("cpu"), "--profile", "mine", "-n", "2", "--dist", dist
+    )
+    assert run.code == USAGE_ERROR, run.text
+    assert "8 throughput tests would be timed beside other servers" in run.text
+    assert 'Time them with -n 0, or leave them out of this run: -k "not throughput"' in run.text
+    assert not (tmp_path / "launches").exists()
+    assert "Traceback" not in run.text
+
+
+@pytest.mark.parametrize(
+    "left_out", [["-k", "not throughput"], ["--benchmark-disable"], ["--benchmark-skip"]]
+)
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_without_benchmarks_no_session_is_green_under_require_baseline(
+    run_pytest, eight_servers, tmp_path, left_out, workers
+):
+    run = run_pytest(
+        *("tests/suite", *eight_servers("cpu"), "--profile", "mine", "--server", "none*"),
+        *(*left_out, "-n", workers, "--require-baseline"),
+        XDG_RUNTIME_DIR=str(tmp_path),
+    )
+    assert run.code == 1, run.text
+    assert "test_throughput" in run.out
+
+
+def test_a_wrong_choice_is_one_error_under_workers_too(run_pytest, eight_servers):
+    options = eight_servers("gpu")
+    run = run_pytest(*FUNCTIONAL, *options, "-m", "gpu", "-n", "2")
+    assert run.code == USAGE_ERROR
+    assert run.text.count("no NVIDIA GPU is visible here") == 1
