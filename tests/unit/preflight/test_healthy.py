@@ -120,6 +120,12 @@ SILENT: dict[str, tuple[Callable[[Model], object], str, str, dict[str, str]]] = 
         {},
     ),
     "values with =": (nothing, TOLD.replace(" 2048", "=2048"), "0.5.23", {}),
+    "the tokens of a chain left out": (
+        nothing,
+        TOLD.replace("--speculative-num-draft-tokens 4", ""),
+        "0.5.23",
+        {},
+    ),
     "a tree": (nothing, TOLD.replace("topk 1", "topk 4").replace("s 4", "s 16"), "0.5.23", {}),
     "pages in a tree": (
         nothing,

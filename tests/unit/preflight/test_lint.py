@@ -155,6 +155,7 @@ class TestUnusableInput:
             ([*TINY, "--", "python", "-m", "x"], "expected SGLang flags"),
             ([*TINY, "--", "--speculative-num-steps", "three"], "takes a whole number"),
             ([*TINY, "--", "--speculative-num-steps"], "takes one value, got []"),
+            ([*TINY, "--", "--config", "flags.yaml"], "--config holds flags that are not read"),
         ],
     )
     def test_arguments(self, capsys, arguments, words):

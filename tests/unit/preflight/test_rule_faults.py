@@ -286,7 +286,7 @@ FAULTS = [
         "holds at most 11 draft tokens, not 64",
         flags=TOLD.replace("tokens 4", "tokens 64").replace("topk 1", "topk 2"),
     ),
-    Fault("draft-numbers", "is missing", flags=TOLD.replace("--speculative-eagle-topk 1 ", "")),
+    Fault("draft-numbers", "topk missing", flags=TOLD.replace("--speculative-eagle-topk 1 ", "")),
     Fault(
         "draft-numbers",
         "is left to SGLang",
