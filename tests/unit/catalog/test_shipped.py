@@ -28,7 +28,7 @@ def profiles() -> Catalog:
 
 
 def test_ids_and_floors(profiles: Catalog) -> None:
-    assert list(profiles) == ["kimi-k25", "kimi-k25-shape", "llama31-8b", "tiny"]
+    assert list(profiles) == ["kimi-k25", "kimi-k25-shape", "llama-8b-shape", "llama31-8b", "tiny"]
     cells = {
         "tiny": {
             "none": None,
@@ -74,6 +74,7 @@ def test_gpus_and_meaning(profiles: Catalog) -> None:
     assert meaning == {
         "kimi-k25": True,
         "kimi-k25-shape": False,
+        "llama-8b-shape": False,
         "llama31-8b": True,
         "tiny": True,
     }
@@ -93,6 +94,26 @@ def test_kimi_says_which_variables_it_needs() -> None:
     bare = load_profiles(environ={})
     assert bare["kimi-k25"].unset_variables == tuple(KIMI)
     assert all(bare[name].unset_variables == () for name in bare if name != "kimi-k25")
+
+
+def test_the_engine_alone_is_timed_with_acceptance_pinned(profiles: Catalog) -> None:
+    servers = {
+        spec.id.removeprefix("llama-8b-shape/"): spec for spec in profiles["llama-8b-shape"].servers
+    }
+    assert list(servers) == [
+        "none/graph",
+        "none/eager",
+        "eagle3-s3k1d4/graph",
+        "eagle3-s3k1d4/eager",
+        "eagle3-s5k1d6/graph",
+        "none-bs8/graph",
+        "eagle3-s3k1d4-bs8/graph",
+    ]
+    for name, spec in servers.items():
+        assert spec.throughput.concurrency == (8 if "bs8" in name else 1)
+        assert spec.throughput.gated
+        pinned = (("SGLANG_SIMULATE_ACC_LEN", "2.5"),) if spec.speculation else ()
+        assert spec.env == pinned
 
 
 def test_the_shape_has_the_widths_of_kimi() -> None:
