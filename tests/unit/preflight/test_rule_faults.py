@@ -209,6 +209,11 @@ FAULTS = [
         own_embedding,
         edit=without("embed_tokens.weight"),
     ),
+    Fault(
+        "tensors-missing",
+        "layers.1.self_attn.q_proj.weight",
+        edit=lambda d: d.config.pop("num_hidden_layers"),
+    ),
     Fault("tensors-missing", "fc_norm.0.weight", **QWEN, edit=config(fc_norm=True)),
     Fault("tensors-missing", "input_norm.weight", **QWEN, edit=eagle_config(norm_before_fc=True)),
     Fault(
@@ -318,6 +323,12 @@ FAULTS = [
     ),
     Fault("refused-tree", "whole vocabulary", flags=told("--speculative-use-rejection-sampling")),
     # limits
+    Fault(
+        "positions",
+        "max_position_embeddings 2048, the server a context length of 4096",
+        edit=lambda d: d.config.pop("max_position_embeddings"),
+        flags=TOLD.replace("2048", "4096"),
+    ),
     Fault("positions", "refuses to start", flags=TOLD.replace("--context-length 2048", "")),
     Fault("positions", "context length of 8192", flags=TOLD.replace("2048", "8192")),
     Fault(
