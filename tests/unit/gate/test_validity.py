@@ -7,12 +7,16 @@ import pytest
 
 from fixtures.gate.validity import boot_problems
 from fixtures.measure.samples import Round, ThroughputSample
+from fixtures.measure.telemetry import Telemetry
 
 
 def sample(*seconds: float) -> ThroughputSample:
     return ThroughputSample(
         (), tuple(Round(s, 512, None, None) for s in seconds), True, 1, 64, 8, ""
     )
+
+
+SLOWED = Telemetry(9, (1200, 1980, 1980), (500, 690), 61, ("power brake",))
 
 
 def test_sound_rounds_have_no_problem():
@@ -29,6 +33,7 @@ def test_sound_rounds_have_no_problem():
         (sample(1.0, 0.0), "no measurement"),
         (sample(2.0, 1.0, 1.0), "the first round took 2.00 s, the median 1.00 s"),
         (replace(sample(1.0), settled=False), "never agreed"),
+        (replace(sample(1.0), telemetry=SLOWED), "slowed meanwhile: power brake"),
         (replace(sample(1.0), rounds=(Round(1.0, 0, None, None),)), "no token"),
     ],
 )
