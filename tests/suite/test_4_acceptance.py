@@ -47,5 +47,5 @@ def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, accept
     baseline = baseline_of(session.compiled(), spec.id, session.accepted)
     gated = session.profiles[spec.profile].acceptance_means_something
     runs = acceptance_of(spec.id, baseline)
-    verdict = judge_change(acceptance, runs, baseline.why_not, gated=gated)
+    verdict = judge_change(acceptance, runs, baseline.absence, gated=gated)
     judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))

@@ -34,7 +34,10 @@ def test_equal_passes(make_record, history):
 
 def test_no_baseline_then_recording_then_provisional_then_judged(make_record, history):
     slow = make_record(spec=(150.0,), software=CHANGED)
-    assert set(statuses(slow, []).values()) == {Status.NO_BASELINE}
+    assert set(statuses(slow, []).values()) == {Status.RECORDING}  # a new machine class
+    other = make_record("s0")
+    other = replace(other, servers={"mine/none/cpu": other.servers[NONE]})
+    assert set(statuses(slow, [other]).values()) == {Status.NO_BASELINE}
     assert set(statuses(slow, history(*TWELVE[:4])).values()) == {Status.RECORDING}
     five = judge_speed(slow, SPEC, history(*TWELVE[:5]))
     assert {v.status for v in five} == {Status.REGRESSION}
