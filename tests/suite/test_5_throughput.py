@@ -1,4 +1,4 @@
-"""Speed, measured in rounds and compared with the accepted sessions: tok/s, steps/s, speed-up."""
+"""Speed: measured in rounds in each boot, compared with the accepted sessions over all boots."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from fixtures.gate.validity import boot_problems
 from fixtures.report.slowdown import explain
 
 
-def test_throughput(spec, boot, session, subject, judged, benchmark):
+def test_throughput(spec, boot, session, subject, benchmark):
     if benchmark.disabled:
         pytest.skip("not measured: --benchmark-disable")
     sample = subject.measure_throughput(benchmark.pedantic)
     session.update(spec, boot, throughput=sample, invalid=boot_problems(sample))
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
+
+
+@pytest.mark.over_boots
+def test_throughput_is_that_of_the_baseline(spec, session, judged):
+    if session.record(spec).tok_s is None:
+        pytest.skip("no speed was measured")
     record = session.compiled()
     verdicts = judge_speed(record, spec.id, session.accepted)
     baseline = baseline_of(record, spec.id, session.accepted)

@@ -15,7 +15,7 @@ from fixtures.measure.record import VerdictEntry
 from fixtures.measure.record_file import write_record
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
-RED = {"test_throughput": "failed"}
+RED = {"test_throughput_is_that_of_the_baseline": "failed"}
 CHANGED = {"sglang": "0.5.24"}
 
 

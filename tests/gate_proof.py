@@ -1,0 +1,156 @@
+"""The gate against losses planted in a real server: ``python -m tests.gate_proof``.
+
+::
+
+    python -m tests.gate_proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
+    python -m tests.gate_proof ab [PERCENT ...]       draftgate ab, pairs of boots
+
+`screen` accepts five sessions of one server, runs five more that must not be red, and one for each
+planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and both take minutes:
+every session and every pair boots real servers of the CPU engine. See tests/slow_decode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fixtures.gate.screen import MIN_SESSIONS
+from fixtures.measure.record import Record, ServerRecord
+from fixtures.measure.record_file import read_record
+from tests.slow_decode import PERCENT, SITE
+
+ROOT = Path(__file__).parent.parent
+SERVER = "tiny/eagle3-s5k1d6/cpu"
+RERUNS = 5
+PLANTED = (0.0, 3.0, 5.0, 10.0, 20.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.gate_proof")
+    parser.add_argument("how", choices=("screen", "ab"))
+    parser.add_argument("percent", type=float, nargs="*", default=PLANTED)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = {"screen": screen, "ab": ab}[arguments.how](Path(folder), arguments.percent)
+        for row in rows:
+            sys.stdout.write(f"| {' | '.join(row)} |\n")
+            sys.stdout.flush()
+    return 0
+
+
+def screen(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
+    """A row for each session: what was planted, and what the suite said."""
+    yield ("session", "planted", "tok/s", "steps/s", "test run", "verify steps", "limit of tok/s")
+    yield ("---",) * 7
+    runs = [("accepted", 0.0)] * MIN_SESSIONS + [("rerun", 0.0)] * RERUNS
+    runs += [("planted", percent) for percent in planted if percent]
+    for number, (what, percent) in enumerate(runs, 1):
+        artifacts = folder / str(number)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/suite"),
+                *("-m", "cpu", "--server", SERVER, "--artifacts", str(artifacts)),
+                *("--baselines", str(folder / "baselines")),
+                *("--server-python", str(slowed(folder, percent))),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        (path,) = artifacts.rglob("record.json")
+        record = read_record(path)
+        server = record.servers[SERVER]
+        yield (
+            what,
+            f"{percent:g} %",
+            f"{server.tok_s:.1f} {_verdict(server, 'throughput')}",
+            _verdict(server, "verify steps"),
+            {0: "green", 1: "red"}[done.returncode],
+            _acceptance_steps(record),
+            _limit(server),
+        )
+        if what == "accepted":
+            accept(path, folder / "baselines")
+
+
+def ab(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
+    """A row for each planted percentage: what `draftgate ab` said."""
+    yield ("planted", "tok/s", "steps/s", "exit", "verify steps, reference and candidate")
+    yield ("---",) * 5
+    for percent in planted:
+        artifacts = folder / f"{percent:g}"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "fixtures.cli", "ab", "--server", SERVER),
+                *("--reference", str(slowed(folder, 0)), "--candidate"),
+                *(str(slowed(folder, percent)), "--artifacts", str(artifacts)),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        said = dict(re.findall(r"^(throughput|verify steps): (.*)$", done.stdout, re.MULTILINE))
+        sys.stderr.write(done.stdout)
+        steps = [
+            _round_steps(read_record(path).servers[SERVER])
+            for path in sorted(artifacts.rglob("record.json"), reverse=True)
+        ]
+        yield (
+            f"{percent:g} %",
+            said["throughput"],
+            said["verify steps"],
+            str(done.returncode),
+            ", ".join(steps),
+        )
+
+
+def slowed(folder: Path, percent: float) -> Path:
+    """An interpreter whose servers take `percent` % longer for each decode step."""
+    python = folder / f"python-{percent:g}"
+    python.write_text(
+        f"#!/bin/sh\nexport {PERCENT}={percent:g}\n"
+        f"export PYTHONPATH={shlex.quote(str(SITE))}${{PYTHONPATH:+:$PYTHONPATH}}\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    python.chmod(0o755)
+    return python
+
+
+def accept(record: Path, baselines: Path) -> None:
+    command = [sys.executable, "-m", "fixtures.cli", "accept", str(record)]
+    options = ["--reason", "proof", "--baselines", str(baselines)]
+    subprocess.run([*command, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _verdict(server: ServerRecord, metric: str) -> str:
+    found = [v for v in server.verdicts if v.metric == metric]
+    change = "" if not found or found[-1].effect is None else f" ({found[-1].effect:+.1%})"
+    return f"{found[-1].status}{change}" if found else "-"
+
+
+def _limit(server: ServerRecord) -> str:
+    limits = [v.limit for v in server.verdicts if v.metric == "throughput" and v.limit]
+    return f"{limits[-1]:.1f}" if limits else "-"
+
+
+def _acceptance_steps(record: Record) -> str:
+    sample = record.servers[SERVER].last.acceptance
+    return "-" if sample is None else str(sample.verify_steps)
+
+
+def _round_steps(server: ServerRecord) -> str:
+    rounds = [r.verify_steps or 0 for sample in server.throughputs for r in sample.rounds]
+    return "/".join(map(str, sorted(set(rounds))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fixtures.measure.record import Record
+from fixtures.measure.record_file import read_record
+from tests.conftest import ROOT, Run
+
+PROFILE = """
+[target]
+path = "builtin:tiny"
+[drafts.eagle3]
+path = "builtin:tiny-eagle3"
+[prompts]
+path = "builtin:tiny"
+count = 8
+max_new_tokens = 32
+[throughput]
+prompts = 4
+max_new_tokens = 32
+rounds = 2
+[defaults]
+devices = ["cpu"]
+context_length = 1024
+skip_tokenizer = true
+[[servers]]
+[[servers]]
+draft = "eagle3"
+num_steps = 3
+topk = 1
+num_draft_tokens = 4
+acceptance_floor = 2
+"""
+NONE, SPEC = "mine/none/cpu", "mine/eagle3-s3k1d4/cpu"
+STEP_S = 0.003
+"""Long enough that a few steps time alike on a busy machine."""
+
+
+@dataclass
+class StandIn:
+    """The suite on stand-in servers: a plain one and one that speculates."""
+
+    tmp_path: Path
+    python: Path
+    run_pytest: Callable[..., Run]
+
+    @property
+    def baselines(self) -> Path:
+        return self.tmp_path / "baselines"
+
+    def run(self, *arguments: str, **environment: str) -> Run:
+        profile = self.tmp_path / "mine.toml"
+        if not profile.exists():
+            profile.write_text(PROFILE)
+        return self.run_pytest(
+            *("tests/suite", "-m", "cpu", "--profiles", str(profile)),
+            *("--server-python", str(self.python), "--baselines", str(self.baselines)),
+            *arguments,
+            # Leases of its own: a test need not wait for the servers of anybody else.
+            **{"XDG_RUNTIME_DIR": str(self.tmp_path), "FAKE_SGLANG_STEP_S": str(STEP_S)}
+            | environment,
+        )
+
+    def record_path(self) -> Path:
+        """The record of the newest session."""
+        return max(self.tmp_path.rglob("artifacts/*/record.json"))
+
+    def record(self) -> Record:
+        return read_record(self.record_path())
+
+    def accept(self) -> Path:
+        """Accept the newest session."""
+        command = [sys.executable, "-m", "fixtures.cli", "accept", str(self.record_path())]
+        options = ["--reason", "a test", "--baselines", str(self.baselines)]
+        subprocess.run([*command, *options], cwd=ROOT, check=True, capture_output=True)
+        return max(self.baselines.rglob("*.json"))
+
+
+@pytest.fixture
+def stand_in(tmp_path, fake_sglang, run_pytest):
+    return StandIn(tmp_path, fake_sglang, run_pytest)
