@@ -39,7 +39,7 @@ def run_pytest(tmp_path):
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "KIMI_"))}
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+                *(sys.executable, "-m", "pytest", "-o", f"cache_dir={tmp_path / 'cache'}"),
                 *("--artifacts", str(tmp_path / "artifacts"), *arguments),
             ],
             cwd=ROOT,
