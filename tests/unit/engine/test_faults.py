@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.errors import BootError
 from tests.faults import CASES, Case, Ending, run_case
+from tests.reliability import PAGE, rows_of
 
 AT_ONCE = 4
 SOON_S = 30.0
@@ -41,3 +42,10 @@ def test_a_fault_ends_in_its_error(endings: dict[str, Future[Ending]], case: Cas
     if case.error is not None:
         assert ending.notice_s is not None
         assert ending.notice_s < SOON_S
+
+
+def test_the_page_names_these_faults_and_errors() -> None:
+    """`python -m tests.reliability` writes it."""
+    rows = rows_of(PAGE.read_text(), "fault")
+    assert [row[:2] for row in rows] == [(case.name, case.expected) for case in CASES]
+    assert {row[3:] for row in rows} == {("0", "0")}
