@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -90,6 +92,15 @@ def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -
     message = failure_of(gone, ServerExited)
     assert f"{absent} could not be started" in message
     assert "exit code 127" in message
+
+
+def test_a_silent_end_on_a_full_disk_is_explained(
+    plan_stand_in: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
+    plan = plan_stand_in("disk_full")
+    message = failure_of(plan, ServerExited)
+    assert f"hint: the disk of {plan.artifacts} is full" in message
 
 
 def test_a_short_generation_is_not_ready(plan_stand_in: Plan) -> None:
