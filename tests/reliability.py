@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import tempfile
@@ -24,8 +25,9 @@ WORDS = """\
 Each row is a fault that is injected into a server, or a death of pytest, and what came of it. The
 servers are the stand-in of `tests/fake_sglang`: a program with SGLang's HTTP interface, log and
 process tree, whose replies are held against recorded ones, launched through the same code as a real
-server. `python -m tests.reliability` wrote this page: one fault after the other, Linux {release},
-{cores}. `tests/unit/engine/test_faults.py` and `tests/plugin/test_deaths.py` run the same.
+server. `python -m tests.reliability` wrote this page: one fault after the other, on
+{system} with {cores} cores. `tests/unit/engine/test_faults.py` and `tests/plugin/test_deaths.py`
+run the same.
 
 ## Faults of a server
 
@@ -89,8 +91,8 @@ def main() -> None:
             sys.stdout.write(" | ".join(deaths[-1]) + "\n")
     PAGE.write_text(
         WORDS.format(
-            release=platform.release(),
-            cores=platform.machine(),
+            system=platform.system(),
+            cores=os.cpu_count(),
             faults=table(
                 ("fault", "error", "time to notice", "processes left", "ports left"), faults
             ),
