@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.gate.acceptance import judge_length, judge_text
+from fixtures.gate.acceptance import judge_cached, judge_length, judge_text
 from fixtures.gate.acceptance_change import judge_change
 from fixtures.gate.history import acceptance_of, baseline_of
 from fixtures.preflight.environment import simulated_by
@@ -49,3 +49,10 @@ def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, accept
     runs = acceptance_of(spec.id, baseline)
     verdict = judge_change(acceptance, runs, baseline.absence, gated=gated)
     judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))
+
+
+@pytest.mark.speculative
+def test_a_cached_prompt_is_accepted_as_a_cold_one(spec, session, subject, acceptance, judged):
+    gated = session.profiles[spec.profile].acceptance_means_something
+    cached = subject.cached_run()
+    judged(judge_cached(acceptance.prompts, cached, exact=spec.exact_text, gated=gated))
