@@ -49,6 +49,17 @@ def layer_ids_plain(draft: Path, into: Path) -> Path:
     return _with_layer_ids(draft, into, [1, 3, 5])
 
 
+def layer_ids_late(draft: Path, into: Path) -> Path:
+    """The last layers that SGLang can capture of a target of eight."""
+    return _with_layer_ids(draft, into, [4, 5, 6])
+
+
+def layer_ids_first_is_last(draft: Path, into: Path) -> Path:
+    """An id twice: SGLang captures two states for a draft that needs three."""
+    _, second, last = layer_ids(draft)
+    return _with_layer_ids(draft, into, [last, second, last])
+
+
 def no_eagle_config(draft: Path, into: Path) -> Path:
     """The layer ids are lost, and SGLang captures its default layers."""
 
@@ -108,6 +119,36 @@ def lm_head_random(draft: Path, into: Path) -> Path:
     return _with_tensors(draft, into, edit)
 
 
+def other_vocabulary(draft: Path, into: Path) -> Path:
+    """The draft of a target with twice the vocabulary: its tokens have other numbers."""
+
+    def edit(tensors: Tensors) -> None:
+        import torch
+
+        ids = tensors["d2t"] + _places(tensors["d2t"]) + 100
+        tensors["d2t"] = ids - _places(ids)
+        tensors["t2d"] = torch.zeros(256, dtype=torch.bool).index_fill(0, ids, True)
+
+    def widen(config: Config) -> None:
+        config["vocab_size"] = 256
+
+    return _edit_config(_with_tensors(draft, into, edit), widen)
+
+
+def fc_columns_permuted(draft: Path, into: Path) -> Path:
+    """`fc` expects the numbers of the hidden states in another order."""
+
+    def edit(tensors: Tensors) -> None:
+        import torch
+
+        order = torch.randperm(
+            tensors["fc.weight"].shape[1], generator=torch.Generator().manual_seed(0)
+        )
+        tensors["fc.weight"] = tensors["fc.weight"][:, order]
+
+    return _with_tensors(draft, into, edit)
+
+
 def fc_chunks_swapped(draft: Path, into: Path) -> Path:
     """`fc` expects the second hidden state first and the first second."""
     return _with_fc_chunks(draft, into, (1, 0, 2))
@@ -123,12 +164,16 @@ FAULTS: Mapping[str, Plant] = {
     for plant in (
         layer_ids_later,
         layer_ids_earlier,
+        layer_ids_late,
+        layer_ids_first_is_last,
         no_eagle_config,
         d2t_shifted,
         d2t_zeros,
         d2t_absolute,
         lm_head_removed,
         lm_head_random,
+        other_vocabulary,
+        fc_columns_permuted,
         fc_chunks_swapped,
         fc_chunks_rotated,
     )
@@ -139,6 +184,22 @@ CONTROLS: Mapping[str, Plant] = {
     plant.__name__: plant for plant in (unchanged, layer_ids_reordered)
 }
 """Changes that must go unnoticed."""
+
+
+def another_target(target: Path, into: Path) -> Path:
+    """A target that says the same with its hidden channels in another order: for a draft of the
+    first one it is another model of the same shape."""
+
+    def edit(tensors: Tensors) -> None:
+        import torch
+
+        hidden = tensors["model.norm.weight"].shape[0]
+        order = torch.randperm(hidden, generator=torch.Generator().manual_seed(1))
+        for name, tensor in tensors.items():
+            writes = "o_proj" in name or "down_proj" in name or "norm" in name
+            tensors[name] = tensor[order] if writes else tensor[:, order]
+
+    return _with_tensors(target, into, edit)
 
 
 def layer_ids(draft: Path) -> list[int]:
@@ -165,11 +226,14 @@ def _with_fc_chunks(draft: Path, into: Path, order: tuple[int, ...]) -> Path:
 
 
 def _with_config(draft: Path, into: Path, edit: Callable[[Config], None]) -> Path:
-    unchanged(draft, into)
-    config = json.loads((draft / CONFIG).read_text(encoding="utf-8"))
+    return _edit_config(unchanged(draft, into), edit)
+
+
+def _edit_config(folder: Path, edit: Callable[[Config], None]) -> Path:
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     edit(config)
-    (into / CONFIG).write_text(json.dumps(config, indent=1), encoding="utf-8")
-    return into
+    (folder / CONFIG).write_text(json.dumps(config, indent=1), encoding="utf-8")
+    return folder
 
 
 def _with_tensors(draft: Path, into: Path, edit: Callable[[Tensors], None]) -> Path:

@@ -1,0 +1,170 @@
+"""Runs the suite on one planted fault as a user does, and reads what came first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+from fixtures.measure.record_file import read_record, write_record
+from fixtures.models.location import locate
+from tests.conftest import ROOT
+from tests.faults.catalogue import CONTROLS, PLUGIN, START, Fault
+
+PROFILE = """
+[target]
+path = "{target}"
+[drafts.planted]
+path = "{draft}"
+[prompts]
+path = "builtin:tiny"
+count = 8
+max_new_tokens = 96
+[throughput]
+prompts = 4
+max_new_tokens = 32
+rounds = 3
+[defaults]
+devices = ["cpu"]
+context_length = 1024
+skip_tokenizer = true
+max_running_requests = 8
+[[servers]]
+draft = "planted"
+algorithm = "{algorithm}"
+num_steps = {steps}
+topk = {topk}
+num_draft_tokens = {tokens}
+acceptance_floor = {floor}
+env = {env}
+"""
+ACCEPTED = 5
+"""Sessions that the gate needs before it judges."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run showed: the first red test (None: all green), after how many seconds of tests,
+    its message; and of the server whether it started, its acceptance length and a hash of what it
+    said."""
+
+    test: str | None
+    seconds: float
+    message: str
+    started: bool
+    length: float | None
+    said: str | None
+
+
+def run(fault: Fault, folder: Path, *, preflight: bool) -> Seen:
+    """Run the suite once on one server with `fault` planted; what it leaves is in `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _write_profile(fault, folder)
+    if fault.timed:
+        _accept_healthy_sessions(folder)
+    return _run(folder, preflight=preflight, timed=fault.timed)
+
+
+def _run(folder: Path, *, preflight: bool, timed: bool, name: str = "run") -> Seen:
+    artifacts, report = folder / name, folder / f"{name}.xml"
+    chosen = ["not pair"] * (not preflight) + ["not throughput"] * (not timed)
+    command = [
+        *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/suite", "-m", "cpu"),
+        *("--profiles", str(folder / "planted.toml"), "--profile", "planted"),
+        *("--artifacts", str(artifacts), "--baselines", str(folder / "baselines")),
+        *("--junitxml", str(report), "-k", " and ".join(chosen)),
+        *(() if preflight else ("--no-preflight",)),
+    ]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment = {**inherited, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PLUGIN)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return _read(report, artifacts)
+
+
+def _read(report: Path, artifacts: Path) -> Seen:
+    seconds, first = 0.0, None
+    for case in ElementTree.parse(report).iter("testcase"):
+        if first is None:
+            seconds += float(case.get("time", 0))
+        for red in (*case.iter("failure"), *case.iter("error")):
+            if first is None:
+                test = (case.get("name") or "").partition("[")[0]
+                text = (red.text or "").strip()
+                boot = text.startswith(("Server", "Boot", "ForeignServer"))
+                first = (START if boot else test, text)
+    (path,) = artifacts.rglob("record.json")
+    server = next(iter(read_record(path).servers.values()), None)
+    sample = server.last.acceptance if server else None
+    return Seen(
+        test=first[0] if first else None,
+        seconds=round(seconds, 1),
+        message=first[1] if first else "",
+        started=bool(server and server.last.boot_s),
+        length=sample.length if sample else None,
+        said="".join(p.output_sha256[:4] for p in sample.prompts) if sample else None,
+    )
+
+
+def _write_profile(fault: Fault, folder: Path) -> None:
+    target = locate("builtin:tiny").folder
+    draft = locate(f"builtin:{fault.draft}").folder
+    assert target is not None
+    assert draft is not None
+    if fault.plant_target is not None:
+        target = fault.plant_target(target, folder / "target")
+    env = ", ".join(f'{name} = "{value}"' for name, value in fault.env.items())
+    steps, topk, tokens = fault.numbers
+    (folder / "planted.toml").write_text(
+        PROFILE.format(
+            target=target,
+            draft=fault.plant(draft, folder / "draft"),
+            algorithm=fault.algorithm,
+            steps=steps,
+            topk=topk,
+            tokens=tokens,
+            floor=fault.floor,
+            env="{ " + env + " }",
+        ),
+        encoding="utf-8",
+    )
+
+
+def _accept_healthy_sessions(folder: Path) -> None:
+    """File one healthy session, at the accepted pace, as many times as the gate asks for."""
+    kept = (folder / "planted.toml").read_text(encoding="utf-8")
+    _write_profile(CONTROLS["paced"], folder)
+    _run(folder, preflight=True, timed=True, name="accepted")
+    (folder / "planted.toml").write_text(kept, encoding="utf-8")
+    (path,) = (folder / "accepted").rglob("record.json")
+    record = read_record(path)
+    for number in range(ACCEPTED):
+        session = f"{record.session[:-4]}{number:04d}"
+        copy = path.with_name(f"{session}.json")
+        write_record(replace(record, session=session), copy)
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "fixtures.cli", "accept", str(copy)),
+                *("--reason", "healthy", "--baselines", str(folder / "baselines")),
+            ],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
+
+
+def to_json(results: dict[str, dict[str, Seen]]) -> str:
+    plain = {
+        name: {kind: seen.__dict__ for kind, seen in kinds.items()}
+        for name, kinds in results.items()
+    }
+    return json.dumps(plain, indent=1) + "\n"
