@@ -78,27 +78,12 @@ def no_server_left(artifacts: Path) -> bool:
     return not any(str(artifacts) in " ".join(p.info["cmdline"]) for p in mine)
 
 
-FAULTS = {
-    "EAGLE": ({"algorithm": "EAGLE"}, "told algorithm EAGLE"),
-    "ids + 1": ({"fault": planted.layer_ids_later}, "trained on layers [1, 3, 5] and would be fed"),
-    "plain ids": (
-        {"draft": "tiny-eagle3-embed", "fault": planted.layer_ids_plain},
-        "trained on layers [embedding, 1, 3] and would be fed [1, 3, 5]",
-    ),
-    "d2t": ({"fault": planted.d2t_shifted}, "d2t"),
-    "lm_head": ({"fault": planted.lm_head_removed}, "no lm_head.weight"),
-    "simulated": ({"env": '{ SGLANG_SIMULATE_ACC_LEN = "3.5" }'}, "SGLANG_SIMULATE_ACC_LEN=3.5"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_named_before_anything_boots(run_pytest, plant, tmp_path, name):
-    planting, words = FAULTS[name]
+def test_a_planted_fault_is_named_before_anything_boots(run_pytest, plant, tmp_path):
     begin = time.monotonic()
-    run = run_pytest(*plant(**planting))
+    run = run_pytest(*plant(algorithm="EAGLE"))
     assert run.code == 1, run.text
     assert "test_pair_and_flags_fit" in first_red(run)
-    assert words in first_red(run)
+    assert "told algorithm EAGLE" in first_red(run)
     assert "remedy:" in first_red(run)
     assert not list(tmp_path.rglob("server.log"))
     assert time.monotonic() - begin < 60
@@ -124,7 +109,6 @@ LIVE = {
             "test_acceptance_length": "below the profile's floor",
         },
     ),
-    "d2t": ({"fault": planted.d2t_shifted}, {"test_acceptance_length": "speculation collapsed"}),
 }
 
 

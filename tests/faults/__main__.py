@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.faults.catalogue import CONTROLS, FAULTS, PAIR
 from tests.faults.run import run
-from tests.faults.table import judge, read_results, write_results, write_table
+from tests.faults.table import judge, never_run, read_results, write_results, write_table
 
 
 def main(names: list[str]) -> int:
@@ -30,7 +30,7 @@ def main(names: list[str]) -> int:
         sys.stdout.write(f"{name}: {', live '.join(said)}\n")
         sys.stdout.flush()
     write_table(results)
-    problems = judge(results)
+    problems = never_run(results) + judge(results)
     sys.stdout.write("\n".join([*problems, f"{len(problems)} problems\n"]))
     return 1 if problems else 0
 

@@ -65,7 +65,7 @@ def run(fault: Fault, folder: Path, *, preflight: bool) -> Seen:
     """Run the suite once on one server with `fault` planted; what it leaves is in `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    _write_profile(fault, folder)
+    write_profile(fault, folder)
     if fault.timed:
         _accept_healthy_sessions(folder)
     return _run(folder, preflight=preflight, timed=fault.timed)
@@ -115,7 +115,7 @@ def _read(report: Path, artifacts: Path) -> Seen:
     )
 
 
-def _write_profile(fault: Fault, folder: Path) -> None:
+def write_profile(fault: Fault, folder: Path) -> None:
     target = locate("builtin:tiny").folder
     draft = locate(f"builtin:{fault.draft}").folder
     assert target is not None
@@ -142,7 +142,7 @@ def _write_profile(fault: Fault, folder: Path) -> None:
 def _accept_healthy_sessions(folder: Path) -> None:
     """File one healthy session, at the accepted pace, as many times as the gate asks for."""
     kept = (folder / "planted.toml").read_text(encoding="utf-8")
-    _write_profile(CONTROLS["paced"], folder)
+    write_profile(CONTROLS["paced"], folder)
     _run(folder, preflight=True, timed=True, name="accepted")
     (folder / "planted.toml").write_text(kept, encoding="utf-8")
     (path,) = (folder / "accepted").rglob("record.json")
