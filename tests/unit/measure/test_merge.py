@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.catalog.select import load_profiles, select
+from fixtures.choice import ordered, share
+from fixtures.cli import main
+from fixtures.errors import BaselineError
+from fixtures.measure.merge import merge_records
+from fixtures.measure.record_file import write_record
+from fixtures.report.page import render_page
+from tests import states
+
+
+def gpu_specs():
+    profiles = load_profiles(())
+    return [s for s in ordered(select(profiles, ["tiny"], ["*/graph", "*/eager"]))]
+
+
+def shards(record, count):
+    """The record as that many hosts would have written it."""
+    specs = [spec for spec in gpu_specs() if spec.id in record.servers]
+    shares = [share(specs, i, count) for i in range(1, count + 1)]
+    return [
+        replace(record, servers={k: v for k, v in record.servers.items() if k in own})
+        for own in shares
+    ]
+
+
+@pytest.mark.parametrize("state", ["green", "red"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_merged_shards_render_as_one_host(state, count):
+    whole = getattr(states, state)()
+    merged = merge_records(shards(whole, count))
+    assert list(merged.servers) == list(whole.servers)
+    assert merged == whole
+    assert render_page(merged) == render_page(whole)
+
+
+def test_every_server_is_in_a_share_with_what_it_is_compared_with():
+    specs = gpu_specs()
+    shares = [share(specs, i, 3) for i in (1, 2, 3)]
+    assert set().union(*shares) == {spec.id for spec in specs}
+    for own in shares:
+        for spec in specs:
+            if spec.id in own:
+                assert spec.reference_id is None or spec.reference_id in own
+                assert spec.graph_twin_id is None or spec.graph_twin_id in own
+    speculating = {s.id for s in specs if s.speculation}
+    assert sum(len(own & speculating) for own in shares) == len(speculating)
+
+
+def test_the_worse_of_two_references_is_told():
+    one, two = shards(states.green(), 2)
+    reference = two.servers["tiny/none/graph"]
+    failed = replace(reference, outcomes={**reference.outcomes, "test_throughput": "failed"})
+    two = replace(two, servers={**two.servers, failed.id: failed})
+    for pair in ((one, two), (two, one)):
+        assert merge_records(pair).servers[failed.id] == failed
+
+
+def test_what_one_shard_measured_is_not_missing():
+    one, two = shards(states.green(), 2)
+    lost = "tiny/eagle3-s3k4d8/graph"
+    one = replace(one, not_measured={lost: "needs 1 GPU"}, missing=(lost,))
+    merged = merge_records([one, two])
+    assert merged.not_measured == {}
+    assert merged.missing == ()
+    assert merged.green
+
+
+def test_two_hosts_are_no_machine_of_which_speed_is_compared():
+    one, two = shards(states.green(), 2)
+    two = replace(two, machine=replace(two.machine, gpu_uuids=("GPU-2",)))
+    machine = merge_records([one, two]).machine
+    assert machine.machine_class == "h200x1"
+    assert machine.gpu_uuids == ()
+    assert machine.host == ""
+
+
+@pytest.mark.parametrize(
+    ("sglang", "machine_class", "words"),
+    [
+        ("0.5.17", "h200x1", "sglang is 0.5.16 and 0.5.17"),
+        ("0.5.16", "h100x1", "machine class is h200x1 and h100x1"),
+    ],
+)
+def test_other_software_or_machines_are_refused(sglang, machine_class, words):
+    one, two = shards(states.green(), 2)
+    two = replace(
+        two,
+        software={**two.software, "sglang": sglang},
+        machine=replace(two.machine, machine_class=machine_class),
+    )
+    with pytest.raises(BaselineError, match=words):
+        merge_records([one, two])
+
+
+def test_the_commands(tmp_path, capsys):
+    files = []
+    for index, record in enumerate(shards(states.green(), 2)):
+        folder = tmp_path / f"host-{index}"
+        folder.mkdir()
+        files.append(str(folder / "record.json"))
+        write_record(record, folder / "record.json")
+    merged = tmp_path / "merged.json"
+    assert main(["merge", *files, "-o", str(merged)]) == 0
+    assert capsys.readouterr().out == f"8 servers of 2 records: {merged}\n"
+    page, markdown = tmp_path / "night.html", tmp_path / "night.md"
+    assert main(["report", *files, "--html", str(page), "--markdown", str(markdown)]) == 0
+    assert capsys.readouterr().out == f"{page}\n{markdown}\n"
+    assert "8 servers, all green." in page.read_text()
+    assert markdown.read_text().startswith("## ✅ 8 servers, all green.")

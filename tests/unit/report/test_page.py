@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from fixtures.report.page import render_page
+from fixtures.report.rows import speed_up_of
+from tests import states
+
+STATES = ("green", "red", "nothing", "sixty", "real")
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+LIMIT = 500_000
+
+
+class Page(HTMLParser):
+    """Refuses tags that are not closed in order; keeps what the tests ask for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.cells: dict[str, dict[str, str]] = {}
+        self.row = ""
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if "data-server" in given:
+            self.row = given["data-server"]
+            self.cells[self.row] = {}
+        if "data-name" in given:
+            self.cells[self.row][given["data-name"]] = given["data-value"]
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open and "script" not in self.open:
+            self.words += data
+
+
+@pytest.fixture(scope="module")
+def past():
+    return states.history_of(31)
+
+
+@pytest.fixture(scope="module")
+def rendered(past):
+    """Each state as (record, page)."""
+    accepted = states.accepted_nights()
+    found = {}
+    for name in STATES:
+        record = getattr(states, name)()
+        found[name] = record, render_page(record, accepted=accepted, history=past)
+    return found
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_page_is_whole_and_fetches_nothing(rendered, state):
+    _, text = rendered[state]
+    page = Page(text)
+    links = [v for k, v in page.attributes if k in ("src", "href", "srcset", "action", "data")]
+    assert all(v.startswith(("#", "data:,", "../")) for v in links)
+    assert not re.search(r"@import|url\(|//[a-z]|fetch\(|XMLHttp", text)
+    assert len(text.encode()) < LIMIT
+    for drawing in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        ElementTree.fromstring(drawing)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_numbers_are_the_records(rendered, state):
+    record, text = rendered[state]
+    cells = Page(text).cells
+    assert list(cells) == list(record.servers)
+    for id_, server in record.servers.items():
+        sample = server.last.acceptance
+        length = sample.length if sample and server.spec["speculation"] else None
+        expected = {
+            "acceptance_length": length,
+            "floor": server.spec["acceptance_floor"],
+            "tok_s": server.tok_s,
+            "speed_up": speed_up_of(record, server),
+        }
+        assert cells[id_] == {k: "" if v is None else str(v) for k, v in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        ("green", "8 servers, all green."),
+        ("red", "3 of 8 servers are red; 1 server asked for and not measured."),
+        ("nothing", "Nothing was measured."),
+        ("sixty", "60 servers, all green."),
+        ("real", "Nothing is red; 8 of 8 servers not judged in full."),
+    ],
+)
+def test_the_headline(rendered, state, sentence):
+    _, text = rendered[state]
+    assert f'id="headline">{sentence}</h1>' in text
+
+
+def test_what_is_red_and_why(rendered):
+    record, text = rendered["red"]
+    words = Page(text).words
+    red = words.split("What is red")[1].split("tiny\n")[0]
+    for said in (
+        "slower: 744",
+        "the draft was trained on [1, 3, 5], fed [2, 4, 6]",
+        "below the profile's floor 4.8",
+        "ServerExited: the server's process ended with exit code 1; root exception: "
+        "torch.OutOfMemoryError: CUDA out of memory",
+        "Asked for and not measured: needs SGLang >=0.5.22",
+    ):
+        assert said in red
+    assert "remedy: lower mem_fraction_static" in red  # in full, one click away
+    assert "What was not judged" not in words
+    assert record.missing == (states.MISSING,)
+
+
+def test_what_nobody_judged(rendered):
+    words = " ".join(Page(rendered["real"][1]).words.split())
+    assert "no baseline, 8 servers" in words
+    assert "not measured, tiny/embed-s3k1d4/eager needs SGLang >=0.5.22, here is 0.5.16" in words
+    assert "What is red" not in words
+
+
+def test_differences_since_the_baseline():
+    accepted = states.accepted_nights()
+    now = states.green()
+    now = replace(now, software={**now.software, "sglang": "0.5.17"})
+    now = replace(now, machine=replace(now.machine, driver="590.1"))
+    text = render_page(now, accepted=accepted)
+    words = Page(text).words
+    assert f"tiny/none/graph and 7 more, since {accepted[-1].session}" in words
+    assert "sglang 0.5.16 -> 0.5.17" in words
+    assert "driver 580.159.04 -> 590.1" in words
+
+
+def test_text_of_others_is_no_markup():
+    record = states.red()
+    server = record.servers[states.NOT_BOOTED]
+    evil = replace(server, messages=dict.fromkeys(server.messages, "<script>alert(1)</script>"))
+    text = render_page(replace(record, servers={**record.servers, evil.id: evil}))
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_links_lead_to_the_logs():
+    record = states.real()
+    id_, server = next(iter(record.servers.items()))
+    boot = replace(server.last, log=f"{record.session}/tiny--none--graph/boot-0/server.log")
+    text = render_page(
+        replace(record, servers={id_: replace(server, boots=(boot,))}), logs="../../nights"
+    )
+    assert f'href="../../nights/{boot.log}"' in text
+
+
+def test_a_figure_is_left_out_where_the_record_holds_nothing(rendered):
+    words = Page(rendered["nothing"][1]).words
+    assert "Break-even" not in words
+    assert "over time" not in Page(render_page(states.green())).words
+    assert "Speed over time, tok/s" in Page(rendered["green"][1]).words
