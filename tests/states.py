@@ -15,6 +15,7 @@ from fixtures.report.history import Point, points_of
 
 ROOT = Path(__file__).parent.parent
 REAL = ROOT / "docs/records/h200x1-tiny-sglang-0.5.16.json"
+JUDGED = "test_throughput_is_that_of_the_baseline"
 CATEGORIES = ("coding", "extraction", "humanities", "math", "reasoning", "roleplay", "stem")
 SLOW, MIS_WIRED = "tiny/eagle3-s3k1d4/graph", "tiny/eagle3-s5k1d6/eager"
 NOT_BOOTED, MISSING = "tiny/eagle3-s3k4d8/eager", "tiny/embed-s3k1d4/graph"
@@ -76,8 +77,8 @@ def judged(record: Record, accepted: Sequence[Record]) -> Record:
         servers[id_] = replace(
             server,
             verdicts=kept + entries,
-            outcomes={**server.outcomes, "test_throughput": "failed" if red else "passed"},
-            messages={"test_throughput": f"{id_}: {red[0].reasons[0]}"} if red else {},
+            outcomes={**server.outcomes, JUDGED: "failed" if red else "passed"},
+            messages={JUDGED: f"{id_}: {red[0].reasons[0]}"} if red else {},
         )
     return replace(record, servers=servers)
 

@@ -9,10 +9,10 @@ from tests import states
 
 def test_red_servers_come_first_each_with_its_reason():
     lines = render_markdown(states.red()).splitlines()
-    assert lines[0] == "## ❌ 3 of 8 servers are red; 1 server asked for and not measured."
+    assert lines[0] == "## ❌ 3 of 8 servers are red; 1 server asked for and not measured in full."
     told = [line for line in lines if line.startswith("- **")]
-    assert told[0].startswith(f"- **{states.SLOW}** test_throughput: slower: 744")
-    assert told[-1] == f"- **{states.MISSING}**: asked for and not measured"
+    assert told[0].startswith(f"- **{states.SLOW}** {states.JUDGED}: slower: 744")
+    assert told[-1] == f"- **{states.MISSING}**: asked for and not measured in full"
 
 
 def test_every_row_has_the_columns_of_the_head():

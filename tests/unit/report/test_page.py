@@ -101,7 +101,7 @@ def test_numbers_are_the_records(rendered, state):
     ("state", "sentence"),
     [
         ("green", "8 servers, all green."),
-        ("red", "3 of 8 servers are red; 1 server asked for and not measured."),
+        ("red", "3 of 8 servers are red; 1 server asked for and not measured in full."),
         ("nothing", "Nothing was measured."),
         ("sixty", "60 servers, all green."),
         ("real", "Nothing is red; 8 of 8 servers not judged in full."),
@@ -122,7 +122,7 @@ def test_what_is_red_and_why(rendered):
         "below the profile's floor 4.8",
         "ServerExited: the server's process ended with exit code 1; root exception: "
         "torch.OutOfMemoryError: CUDA out of memory",
-        "Asked for and not measured: needs SGLang >=0.5.22",
+        "Asked for and not measured in full: needs SGLang >=0.5.22",
     ):
         assert said in red
     assert "remedy: lower mem_fraction_static" in red  # in full, one click away
