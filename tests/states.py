@@ -15,6 +15,7 @@ from fixtures.report.history import Point, points_of
 
 ROOT = Path(__file__).parent.parent
 REAL = ROOT / "docs/records/h200x1-tiny-sglang-0.5.16.json"
+TIMED = {"test_throughput": "passed"}
 JUDGED = "test_throughput_is_that_of_the_baseline"
 CATEGORIES = ("coding", "extraction", "humanities", "math", "reasoning", "roleplay", "stem")
 SLOW, MIS_WIRED = "tiny/eagle3-s3k1d4/graph", "tiny/eagle3-s5k1d6/eager"
@@ -77,7 +78,7 @@ def judged(record: Record, accepted: Sequence[Record]) -> Record:
         servers[id_] = replace(
             server,
             verdicts=kept + entries,
-            outcomes={**server.outcomes, JUDGED: "failed" if red else "passed"},
+            outcomes={**server.outcomes, **TIMED, JUDGED: "failed" if red else "passed"},
             messages={JUDGED: f"{id_}: {red[0].reasons[0]}"} if red else {},
         )
     return replace(record, servers=servers)
