@@ -17,7 +17,7 @@ LAYERS = "test_draft_is_fed_the_layers_it_was_trained_on"
 ACCEPTANCE = "test_acceptance_length"
 CACHED = "test_a_cached_prompt_is_accepted_as_a_cold_one"
 BASELINE = "test_acceptance_is_that_of_the_baseline"
-SPEED = "test_throughput"
+SPEED = "test_throughput_is_that_of_the_baseline"
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,37 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tests.faults.catalogue import ACCEPTANCE, CONTROLS, FAULTS, START, Check
+from tests.faults.catalogue import (
+    ACCEPTANCE,
+    ALGORITHM,
+    BASELINE,
+    CACHED,
+    CONTROLS,
+    FAULTS,
+    FLAGS,
+    LAYERS,
+    PAIR,
+    SPEED,
+    START,
+    WIDTH,
+    Check,
+)
 from tests.faults.run import Seen, to_json
 
 RESULTS = Path(__file__).parent / "results.json"
 DOCS = ROOT / "docs" / "faults.md"
 BEGIN, END = "<!-- fault table: python -m tests.faults -->", "<!-- end of the fault table -->"
 STAGES = {
-    "test_pair_and_flags_fit": "preflight",
+    PAIR: "preflight",
     START: "start",
-    "test_eagle3_draft_is_served_as_eagle3": "readback",
-    "test_server_runs_what_was_asked_for": "readback",
-    "test_fc_is_fed_the_concatenated_layers": "probe",
-    "test_draft_is_fed_the_layers_it_was_trained_on": "probe",
+    ALGORITHM: "readback",
+    FLAGS: "readback",
+    WIDTH: "probe",
+    LAYERS: "probe",
     ACCEPTANCE: "acceptance",
-    "test_a_cached_prompt_is_accepted_as_a_cold_one": "acceptance",
-    "test_acceptance_is_that_of_the_baseline": "gate",
-    "test_throughput": "gate",
+    CACHED: "acceptance",
+    BASELINE: "gate",
+    SPEED: "gate",
 }
 LONGEST = 220
 """Letters of a sentence in the table."""

@@ -37,6 +37,8 @@ def test_a_slower_engine(told):
         "  baseline      5 accepted sessions, 5 of them on this machine; newest s004",
         "  software      sglang 0.5.23 -> 0.5.24",
         "  machine       unchanged since",
+        "  guilty        engine speed: as much is accepted as before, and each verify step takes "
+        "longer",
         "  next          draftgate ab --reference OLD_PYTHON --candidate NEW_PYTHON --server "
         f"{SPEC} confirms it; if it is meant: draftgate accept RECORD --lower --reason TEXT",
     ]
@@ -46,6 +48,7 @@ def test_a_slower_machine_is_called_one(told):
     lines = told(none=(80.0,), spec=(160.0,))
     assert lines[0].startswith("  throughput    machine drift: slower: 160 tok/s against 200")
     assert "  software      unchanged since" in lines
+    assert "  guilty        machine: steps take longer, and so does the server without" in lines[-2]
     assert lines[-1].endswith(
         "look for another load on this machine (nvidia-smi, top); measure again"
     )
