@@ -9,12 +9,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.engine.ports import free_port
+from fixtures.engine.ports import free_port, release_port
 from fixtures.models.location import locate
 from tests.fake_sglang import record as recorder
 from tests.fake_sglang.interpreter import HERE, make_interpreter
@@ -23,36 +24,41 @@ RECORDED = sorted(HERE.glob("recorded/*/*.json"))
 LIMIT_S = 30.0
 
 
+@contextmanager
+def stand_in(folder: Path, version: str, fault: str = "none") -> Iterator[str]:
+    """The URL of a stand-in, started as the recorded servers were."""
+    target, draft = (str(locate(f"builtin:{n}").folder) for n in ("tiny", "tiny-eagle3"))
+    port = free_port()
+    process = subprocess.Popen(
+        [
+            *(make_interpreter(folder, version), "-m", "sglang.launch_server"),
+            *("--model-path", target, "--speculative-draft-model-path", draft),
+            *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3"),
+            *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "4"),
+            *("--served-model-name", "x", "--port", str(port), "--enable-metrics"),
+            *("--enable-return-hidden-states", "--device", "cpu"),
+        ],
+        cwd=folder,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "FAKE_SGLANG_FAULT": fault},
+    )
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+        release_port(port)
+
+
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """One stand-in for each recorded version, started as the recorded servers were."""
-    target, draft = (str(locate(f"builtin:{n}").folder) for n in ("tiny", "tiny-eagle3"))
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    urls = {}
-    try:
-        for version in {path.parent.name for path in RECORDED}:
-            folder = tmp_path_factory.mktemp(version)
-            port = free_port()
-            running[version] = subprocess.Popen(
-                [
-                    *(make_interpreter(folder, version), "-m", "sglang.launch_server"),
-                    *("--model-path", target, "--speculative-draft-model-path", draft),
-                    *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3"),
-                    *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "4"),
-                    *("--served-model-name", "x", "--port", str(port), "--enable-metrics"),
-                    *("--enable-return-hidden-states", "--device", "cpu"),
-                ],
-                cwd=folder,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": os.environ["PATH"]},
-            )
-            urls[version] = f"http://127.0.0.1:{port}"
-            wait_for(port)
-        yield urls
-    finally:
-        for process in running.values():
-            process.kill()
-            process.wait()
+    """One stand-in for each recorded version."""
+    with ExitStack() as stack:
+        yield {
+            version: stack.enter_context(stand_in(tmp_path_factory.mktemp(version), version))
+            for version in sorted({path.parent.name for path in RECORDED})
+        }
 
 
 def wait_for(port: int) -> None:
@@ -159,3 +165,11 @@ def test_events_are_framed_as_server_sent_events(urls: dict[str, str]) -> None:
     connection.close()
     assert raw.startswith(b"data: {")
     assert raw.endswith(b"}\n\ndata: [DONE]\n\n")
+
+
+def test_a_stream_can_be_reset_in_the_middle(tmp_path: Path) -> None:
+    with (
+        stand_in(tmp_path, "0.5.23", "reset") as url,
+        pytest.raises(ConnectionResetError),
+    ):
+        recorder.record(url, "generate_stream")
