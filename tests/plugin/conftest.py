@@ -22,8 +22,8 @@ path = "builtin:tiny"
 count = 8
 max_new_tokens = 32
 [throughput]
-prompts = 4
-max_new_tokens = 32
+prompts = 2
+max_new_tokens = 24
 rounds = 2
 [defaults]
 devices = ["cpu"]
@@ -38,7 +38,7 @@ num_draft_tokens = 4
 acceptance_floor = 2
 """
 NONE, SPEC = "mine/none/cpu", "mine/eagle3-s3k1d4/cpu"
-STEP_S = 0.003
+STEP_S = 0.01
 """Long enough that a few steps time alike on a busy machine."""
 
 
