@@ -146,7 +146,7 @@ def test_a_server_that_is_gone_fails(accepted):
     edit(mine.baselines, add)
     run = mine.run(*SPEED, "--benchmark-compare")
     assert run.code == 1, run.text
-    assert "mine/old/cpu: has a baseline, and its speed was not measured" in run.out
+    assert "mine/old/cpu: has a baseline, and was not measured" in run.out
 
 
 def test_workers_are_refused(accepted):
