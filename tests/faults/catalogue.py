@@ -73,7 +73,7 @@ def altered(what: str, live: Check, **env: str) -> Fault:
 
 
 SAME_ALONE = "draft quality: the draft does alone what it does in the server"
-PACE_MS = "80"
+PACE_MS = "120"
 
 FAULTS: Mapping[str, Fault] = {
     "eagle": Fault(
@@ -172,7 +172,7 @@ FAULTS: Mapping[str, Fault] = {
     "slower": altered(
         "10 % more time per verify step, the same acceptance",
         Check(SPEED, "slower"),
-        pace_ms="88",
+        pace_ms="132",
     ),
     "less-accepted": altered(
         "less accepted, the same time per verify step",
