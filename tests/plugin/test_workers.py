@@ -194,3 +194,35 @@ def test_a_wrong_choice_is_one_error_under_workers_too(run_pytest, eight_servers
     run = run_pytest(*FUNCTIONAL, *options, "-m", "gpu", "-n", "2")
     assert run.code == USAGE_ERROR
     assert run.text.count("no NVIDIA GPU is visible here") == 1
+
+
+def test_a_worker_that_crashes_takes_nothing_with_it_unnoticed(
+    run_pytest, eight_servers, four_gpus, tmp_path
+):
+    """The reference's worker dies: nobody waits for it, and its server is named as not measured."""
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "crash.py").write_text(
+        "import os, signal\n"
+        "def pytest_runtest_setup(item):\n"
+        "    if 'PYTEST_XDIST_WORKER' in os.environ and 'none/graph' in item.name:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    options = [*FUNCTIONAL, *eight_servers(), "--server", "none/graph", "--server", "*s1k*/graph"]
+    run = run_pytest(*options, "-n", "2", "--max-worker-restart", "0", "-p", "crash", **four_gpus)
+    assert run.code == 1, run.text
+    assert "worker 'gw0' crashed" in run.out
+    assert "mine/none/graph: no worker of pytest-xdist ran it to its end" in run.out
+
+
+def test_a_run_that_stops_early_waits_for_nobody(run_pytest, eight_servers, four_gpus, tmp_path):
+    options = [*FUNCTIONAL, *eight_servers(), "--server", "*/graph", "-n", "2", "-x"]
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        profile.read_text().replace(
+            "[[servers]]", '[[servers]]\nenv = {FAKE_SGLANG_FAULT = "exit_3"}', 1
+        )
+    )
+    run = run_pytest(*options, **four_gpus)
+    assert run.code in (1, 2), run.text
+    assert "the server ended before it was ready: exit code 3" in run.out
+    assert "stopping after 1 failures" in run.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -74,15 +73,6 @@ def test_nobody_waits_for_what_never_comes(workers: tuple[Exchange, Exchange]) -
     assert two.get(REFERENCE, "texts") is None
     one.stop()
     assert two.get(OTHER, "texts") is None
-
-
-def test_the_device_of_a_dead_worker_is_not_waited_for(
-    workers: tuple[Exchange, Exchange], tmp_path: Path
-) -> None:
-    with subprocess.Popen(["true"]) as ended:
-        pass
-    (tmp_path / f"{REFERENCE.replace('/', '--')}.device").write_text(str(ended.pid))
-    assert workers[0].get(REFERENCE, "texts") is None
 
 
 def test_waiting_is_bounded(tmp_path: Path) -> None:
