@@ -99,7 +99,7 @@ def launches(tmp_path: Path) -> list[str]:
 
 
 def the_session(tmp_path: Path) -> Path:
-    (session,) = (tmp_path / "artifacts").iterdir()
+    (session,) = (path.parent for path in (tmp_path / "artifacts").glob("*/record.json"))
     return session
 
 
@@ -210,7 +210,7 @@ def test_a_worker_that_crashes_takes_nothing_with_it_unnoticed(
     options = [*FUNCTIONAL, *eight_servers(), "--server", "none/graph", "--server", "*s1k*/graph"]
     run = run_pytest(*options, "-n", "2", "--max-worker-restart", "0", "-p", "crash", **four_gpus)
     assert run.code == 1, run.text
-    assert "worker 'gw0' crashed" in run.out
+    assert re.search(r"worker 'gw[01]' crashed", run.out)
     assert "mine/none/graph: no worker of pytest-xdist ran it to its end" in run.out
 
 
