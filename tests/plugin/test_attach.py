@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 import requests
 
+from fixtures.catalog.select import load_profiles
 from fixtures.engine.ports import free_port
 from fixtures.measure.record_file import read_record
 from fixtures.models.location import locate
 from fixtures.probes import hooks
+from tests.conftest import ROOT
 
 REFERENCE, SPECULATING = "tiny/none/cpu", "tiny/eagle3-s5k1d6/cpu"
 EAGLE3 = (
@@ -208,3 +211,16 @@ def test_a_server_that_goes_away_is_named_once(run_pytest, serve, tmp_path):
     )
     assert run.code == 1
     assert f"{url}/flush_cache" in run.out
+
+
+def test_the_docs_name_the_observers_as_they_are_and_servers_that_exist(tmp_path):
+    text = (ROOT / "docs" / "attach.md").read_text()
+    flag, value = hooks.probe_flags(Path("/shared/observed"))
+    assert f"{flag} '{value}'" in text
+    profile = tmp_path / "mine.toml"
+    (two_nodes,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    head = '[target]\npath = "/models/target"\n[drafts.mine]\npath = "/models/draft"\n'
+    profile.write_text(head + two_nodes)
+    ids = {spec.id for spec in load_profiles([profile])["mine"].servers}
+    assert ids == {"mine/none-tp16/graph", "mine/mine-s3k1d4-tp16/graph"}
+    assert "--attach 'mine/mine-s3k1d4-tp16/graph=http://host-a:30000'" in text
