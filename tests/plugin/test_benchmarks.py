@@ -245,6 +245,25 @@ def test_a_saved_run_can_be_compared_with(stand_in, tmp_path):
     assert "--benchmark-compare 0009: no such file" in absent.err
 
 
+@pytest.mark.parametrize("name", ["tests/suite", "a/b/c/d"])
+def test_a_path_taken_for_a_name_is_explained(stand_in, name):
+    """By itself: a warning and exit 0, or a traceback."""
+    run = stand_in.run("--benchmark-compare", name)
+    assert run.code == USAGE_ERROR, run.text
+    assert f"--benchmark-compare {name}: no such file in" in run.err
+    assert "put the option last" in run.err
+    assert "Traceback" not in run.text
+
+
+def test_rounds_of_another_length_stand_in_no_table(accepted, tmp_path):
+    mine = accepted(1)
+    (tmp_path / "mine.toml").write_text(PROFILE.replace("tokens = 24", "tokens = 28"))
+    run = mine.run(*SPEED, "--benchmark-compare")
+    assert run.code == 1, run.text
+    assert "the throughput workload differs" in run.out
+    assert "(baseline)" not in run.out
+
+
 def test_the_baseline_is_a_file_of_pytest_benchmark(accepted, tmp_path):
     mine = accepted(1)
     now = tmp_path / "now.json"
