@@ -1,4 +1,7 @@
-"""Take the pictures of docs/reports.md again: ``python -m tests.pictures``. Needs Chromium."""
+"""Take the pictures of docs/reports.md again: ``python -m tests.pictures``.
+
+Needs Chromium, and Pillow, which comes with SGLang.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
+
 from fixtures.report.page import render_page
 from tests import states
 from tests.chromium import screenshot
 
 PICTURES = states.ROOT / "docs" / "pictures"
+COLORS = 64
 TAKEN = (
     ("red", 1400, 1240, False),
     ("red", 360, 1240, True),
@@ -34,6 +40,8 @@ def main() -> None:
             screenshot(
                 page, picture, Path(folder) / "profile", width=width, height=height, dark=dark
             )
+            with Image.open(picture) as taken:
+                taken.convert("RGB").quantize(COLORS).save(picture, optimize=True)
             sys.stdout.write(f"{picture} {picture.stat().st_size // 1024} KiB\n")
 
 

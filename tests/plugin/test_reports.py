@@ -29,7 +29,7 @@ def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
     (judged,) = [m for test, m in record.servers[NONE].messages.items() if "baseline" in test]
     assert "--require-baseline is set, and this was not judged" in judged
     page = (folder / "report.html").read_text()
-    assert "2 of 2 servers are red; 2 servers asked for and not measured in full." in page
+    assert "2 of 2 servers are red; 2 asked for and not measured in full." in page
     assert f'href="../{record.servers[NONE].last.log}"' in page
     assert (folder.parent / record.servers[NONE].last.log).is_file()
     assert summary.read_text() == (folder / "report.md").read_text()
@@ -52,6 +52,20 @@ def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
     (judged,) = [p for name, p in cases.items() if "baseline" in name and NONE in name]
     assert judged["throughput"] == f"{record.servers[NONE].tok_s:.6g} tok/s"
     assert judged["throughput verdict"] == "recording"
+
+
+def test_the_options_of_a_nightly_work_from_the_first_night_on(stand_in, tmp_path):
+    storage = f"file://{tmp_path / 'benchmarks'}"
+    options = ("--benchmark-autosave", "--benchmark-compare", "--benchmark-storage", storage)
+    for night in (1, 2):
+        run = stand_in.run("-k", "throughput", *options)
+        assert run.code == 0, run.text
+        assert "INTERNALERROR" not in run.text
+        assert len(list((tmp_path / "benchmarks").rglob("*.json"))) == night
+    points = read_history(next((tmp_path / "artifacts" / "history").iterdir()))
+    assert [point.server for point in points] == [NONE, SPEC] * 2
+    page = (stand_in.record_path().parent / "report.html").read_text()
+    assert "Speed over time, tok/s" in page
 
 
 @pytest.mark.parametrize(

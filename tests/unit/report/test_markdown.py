@@ -9,7 +9,7 @@ from tests import states
 
 def test_red_servers_come_first_each_with_its_reason():
     lines = render_markdown(states.red()).splitlines()
-    assert lines[0] == "## ❌ 3 of 8 servers are red; 1 server asked for and not measured in full."
+    assert lines[0] == "## ❌ 3 of 8 servers are red; 1 asked for and not measured in full."
     told = [line for line in lines if line.startswith("- **")]
     assert told[0].startswith(f"- **{states.SLOW}** {states.JUDGED}: slower: 744")
     assert told[-1] == f"- **{states.MISSING}**: asked for and not measured in full"

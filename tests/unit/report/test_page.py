@@ -101,7 +101,7 @@ def test_numbers_are_the_records(rendered, state):
     ("state", "sentence"),
     [
         ("green", "8 servers, all green."),
-        ("red", "3 of 8 servers are red; 1 server asked for and not measured in full."),
+        ("red", "3 of 8 servers are red; 1 asked for and not measured in full."),
         ("nothing", "Nothing was measured."),
         ("sixty", "60 servers, all green."),
         ("real", "Nothing is red; 8 of 8 servers not judged in full."),
