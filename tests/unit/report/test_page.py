@@ -158,6 +158,32 @@ def test_text_of_others_is_no_markup():
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
+def test_the_worst_night_of_sixty_servers_fits():
+    record = states.sixty()
+    said = "Error: no\n" + "x" * 5000
+    servers = {
+        id_: replace(server, outcomes={"test_fc": "failed"}, messages={"test_fc": said})
+        for id_, server in record.servers.items()
+    }
+    nights = states.history_of(70)
+    own = [point for point in nights if point.server == states.SLOW]
+    points = [replace(point, server=id_) for id_ in servers for point in own]
+    text = render_page(
+        replace(record, servers=servers), accepted=states.accepted_nights(), history=points
+    )
+    assert "60 of 60 servers are red." in text
+    assert len(text.encode()) < LIMIT
+
+
+def test_of_a_traceback_the_error_is_the_sentence():
+    record = states.red()
+    server = record.servers[states.NOT_BOOTED]
+    said = "def test_flags():\n>   assert 1 == 2\nE       AssertionError: 1 is not 2\nE       more"
+    server = replace(server, messages=dict.fromkeys(server.messages, said))
+    text = render_page(replace(record, servers={**record.servers, server.id: server}))
+    assert "<p>AssertionError: 1 is not 2</p>" in text
+
+
 def test_links_lead_to_the_logs():
     record = states.real()
     id_, server = next(iter(record.servers.items()))
