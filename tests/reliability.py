@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.deaths import DEATHS, Death, Remains, die
 from tests.fake_sglang.interpreter import make_interpreter
-from tests.faults import CASES, Case, Ending, run_case
+from tests.server_faults import CASES, Case, Ending, run_case
 
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
 WORDS = """\
@@ -26,8 +26,8 @@ Each row is a fault that is injected into a server, or a death of pytest, and wh
 servers are the stand-in of `tests/fake_sglang`: a program with SGLang's HTTP interface, log and
 process tree, whose replies are held against recorded ones, launched through the same code as a real
 server. `python -m tests.reliability` wrote this page: one fault after the other, on
-{system} with {cores} cores. `tests/unit/engine/test_faults.py` and `tests/plugin/test_deaths.py`
-run the same.
+{system} with {cores} cores. `tests/unit/engine/test_server_faults.py` and
+`tests/plugin/test_deaths.py` run the same.
 
 ## Faults of a server
 
@@ -76,16 +76,16 @@ def rows_of(page: str, head: str) -> list[tuple[str, ...]]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
+        python = make_interpreter(Path(folder) / "fake_sglang")
         faults = []
         for number, case in enumerate(CASES):
             place = Path(folder) / f"fault-{number}"
             place.mkdir()
-            faults.append(fault_row(case, run_case(case, place)))
+            faults.append(fault_row(case, run_case(case, place, python)))
             sys.stdout.write(" | ".join(faults[-1]) + "\n")
         deaths = []
         for number, death in enumerate(DEATHS):
             place = Path(folder) / f"death-{number}"
-            python = make_interpreter(place / "fake_sglang")
             server = ("--server-python", str(python), "--server", "tiny/none/cpu")
             deaths.append(death_row(death, die(death, place, server)))
             sys.stdout.write(" | ".join(deaths[-1]) + "\n")

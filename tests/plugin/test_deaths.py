@@ -26,8 +26,7 @@ class Story:
     next_output: str
 
 
-def tell(death: Death, folder: Path) -> Story:
-    python = make_interpreter(folder / "fake_sglang")
+def tell(death: Death, folder: Path, python: Path) -> Story:
     server = ("--server-python", str(python), "--server", SERVER)
     left = die(death, folder, server)
     return Story(left, *(run_again(folder, server) if death.is_sudden else (0, "")))
@@ -36,9 +35,10 @@ def tell(death: Death, folder: Path) -> Story:
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Story]]]:
     """All deaths, several at a time."""
+    python = make_interpreter(tmp_path_factory.mktemp("fake_sglang"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
-            death.name: pool.submit(tell, death, tmp_path_factory.mktemp("death"))
+            death.name: pool.submit(tell, death, tmp_path_factory.mktemp("death"), python)
             for death in DEATHS
         }
 

@@ -1,7 +1,7 @@
 """Every fault of a server's life: how it is injected, the error it must end in, what that leaves.
 
 A case runs a stand-in server through the code that users run. What it yields, an `Ending`, is
-asserted by tests/unit/engine/test_faults.py and printed into docs/reliability.md by
+asserted by tests/unit/engine/test_server_faults.py and printed into docs/reliability.md by
 `python -m tests.reliability`.
 """
 
@@ -44,7 +44,6 @@ from fixtures.errors import (
 )
 from fixtures.models.location import locate
 from tests.fake_nvml import FakeNvml
-from tests.fake_sglang.interpreter import make_interpreter
 from tests.specs import spec_of
 
 ROOT = Path(__file__).parent.parent
@@ -55,8 +54,9 @@ TOKENS = 16
 class Scene:
     """One stand-in server in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: Path) -> None:
         self.folder = folder
+        self.python = python
         self.artifacts = folder / "artifacts"
         self.began: float | None = None
         """`time.monotonic()` of the fault, where the server does not leave it itself."""
@@ -68,7 +68,7 @@ class Scene:
         spec = spec_of(**values | changes, env=(("FAKE_SGLANG_FAULT", fault),))
         self.launch = plan_launch(
             spec,
-            interpreter=inspect_interpreter(make_interpreter(self.folder / "interpreter")),
+            interpreter=inspect_interpreter(self.python),
             target_path=str(locate("builtin:tiny").folder),
             draft_path=str(locate("builtin:tiny-eagle3").folder) if spec.speculation else None,
             artifacts=self.artifacts,
@@ -107,7 +107,7 @@ class Scene:
 class Ending:
     """How a case ended: the error (None: a ready server, ended as always) and what it left."""
 
-    error: BaseException | None
+    error: DraftgateError | None
     notice_s: float | None
     """From the fault to the error, everything cleaned up; None where nothing was to be noticed."""
     processes: list[int]
@@ -129,13 +129,17 @@ class Case:
         return self.error.__name__ if self.error else "none: it is served"
 
 
-def run_case(case: Case, folder: Path) -> Ending:
-    """Inject one fault in `folder`; whatever it ends in is returned, not raised."""
-    scene = Scene(folder)
-    error: BaseException | None = None
+def run_case(case: Case, folder: Path, python: Path) -> Ending:
+    """Inject one fault in `folder`; whatever it ends in is returned, not raised.
+
+    `python` holds the stand-in. Made before other threads start processes: a program that a forked
+    child still has open for writing cannot be run.
+    """
+    scene = Scene(folder, python)
+    error: DraftgateError | None = None
     try:
         case.act(scene)
-    except Exception as found:
+    except DraftgateError as found:
         error = found
     ended = time.monotonic()
     began = scene.began or float(_read(scene.artifacts / "fault-began") or 0)
@@ -210,7 +214,7 @@ def fill_the_disk(scene: Scene) -> None:
     """No file may grow beyond 20 kB, so that /server_info (45 kB) cannot be kept."""
     plan = scene.plan("none")
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults"],
+        [sys.executable, "-m", "tests.server_faults"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

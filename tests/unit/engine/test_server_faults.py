@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from fixtures.errors import BootError
-from tests.faults import CASES, Case, Ending, run_case
+from tests.fake_sglang.interpreter import make_interpreter
 from tests.reliability import PAGE, rows_of
+from tests.server_faults import CASES, Case, Ending, run_case
 
 AT_ONCE = 4
 SOON_S = 30.0
@@ -19,9 +20,10 @@ SOON_S = 30.0
 @pytest.fixture(scope="module")
 def endings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ending]]]:
     """All cases, several at a time: they are separate servers, and mostly they wait."""
+    python = make_interpreter(tmp_path_factory.mktemp("fake_sglang"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
-            case.name: pool.submit(run_case, case, tmp_path_factory.mktemp("fault"))
+            case.name: pool.submit(run_case, case, tmp_path_factory.mktemp("fault"), python)
             for case in sorted(CASES, key=lambda case: "20 s" not in case.name)
         }
 
