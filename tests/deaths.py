@@ -21,7 +21,10 @@ from fixtures.engine.process import marked_processes
 ROOT = Path(__file__).parent.parent
 UP_LIMIT_S = 240.0
 GONE_LIMIT_S = 5.0
-"""From the end of pytest, or from the signal, until nothing of the server is left."""
+"""From the end of pytest, or from the signal, until nothing of the server is left: what
+docs/reliability.md must show."""
+BUSY_LIMIT_S = 30.0
+"""The same where tests run beside others on a busy machine: pytest itself takes its time to end."""
 BETWEEN_S = 0.2
 """Between two signals: the second meets the teardown that the first began."""
 
@@ -117,7 +120,7 @@ def die(death: Death, folder: Path, server: Sequence[str]) -> Remains:
             began = time.monotonic()
         mark, port = run.wait_until_up(pytest_run)
         while (left := marked_processes(mark)) or not is_free(port):
-            if time.monotonic() - began >= GONE_LIMIT_S:
+            if time.monotonic() - began >= BUSY_LIMIT_S:
                 break
             time.sleep(0.02)
         gone_s = time.monotonic() - began

@@ -102,6 +102,21 @@ def test_a_killed_supervisor_takes_the_server_along(tmp_path: Path) -> None:
     assert marked_processes(f"test-{tmp_path.name}") == []
 
 
+def test_a_worker_that_dies_as_soon_as_it_has_its_name_is_noticed(tmp_path: Path) -> None:
+    """Seen before under its parent's name, and ended before anybody looked again."""
+    child = "import time; time.sleep(1.0); open('/proc/self/comm', 'w').write('sglang::scheduler')"
+    code = f"import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', {child!r}])"
+    server = start(f"{code}; time.sleep(600)", tmp_path)
+    try:
+        deadline = time.monotonic() + 30
+        while server.watch() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert "sglang::schedul (pid" in str(server.watch())
+    finally:
+        server.stop()
+
+
 def test_the_server_gets_default_signals_and_no_input(tmp_path: Path) -> None:
     code = (
         "import signal, sys\n"
