@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fixtures.measure.machine import describe_machine
-from fixtures.report.history import points_of, read_history
+from fixtures.report.history import history_file, points_of, read_history
 from tests.plugin.conftest import NONE, SPEC
 from tests.plugin.test_choice import USAGE_ERROR, collected
 
@@ -34,9 +34,8 @@ def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
     assert (folder.parent / record.servers[NONE].last.log).is_file()
     assert summary.read_text() == (folder / "report.md").read_text()
 
-    assert read_history(
-        folder.parent / "history" / f"{describe_machine('cpu', (), None).machine_class}.jsonl"
-    ) == points_of(record)
+    history = history_file(folder.parent / "history", record.machine.machine_class)
+    assert read_history(history) == points_of(record)
 
     cases = {
         case.get("name"): {p.get("name"): p.get("value") for p in case.iter("property")}
@@ -61,6 +60,16 @@ def test_two_sessions_are_a_history(stand_in, tmp_path):
     (file,) = (tmp_path / "nights").iterdir()
     assert [point.server for point in read_history(file)] == [NONE, SPEC] * 2
     assert "Speed over time, tok/s" in (stand_in.record_path().parent / "report.html").read_text()
+
+
+def test_a_spoiled_history_is_told_before_anything_boots(stand_in, tmp_path):
+    file = history_file(tmp_path / "nights", describe_machine("cpu", (), None).machine_class)
+    file.parent.mkdir()
+    file.write_text("{}\n")
+    run = stand_in.run("-k", "throughput", "--history", str(file.parent))
+    assert run.code == USAGE_ERROR
+    assert f"{file}, line 1: not a line of history" in run.text
+    assert "Traceback" not in run.text
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_a_session_that_was_added_twice_counts_once(tmp_path):
 
 
 def test_no_history_is_an_empty_one(tmp_path):
-    assert read_history(history_file(tmp_path, states.real())) == []
+    assert read_history(history_file(tmp_path, "h200x1")) == []
 
 
 @pytest.mark.parametrize("line", ['{"session": "a"', '{"session": "a"}', ""])
