@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,11 +109,19 @@ def _read(report: Path, artifacts: Path) -> Seen:
     return Seen(
         test=first[0] if first else None,
         seconds=round(seconds, 1),
-        message=first[1] if first else "",
+        message=_told(first[1]) if first else "",
         started=bool(server and server.last.boot_s),
         length=sample.length if sample else None,
         said="".join(p.output_sha256[:4] for p in sample.prompts) if sample else None,
     )
+
+
+def _told(text: str) -> str:
+    """A message without what differs from machine to machine: paths, and the lines that are all
+    paths."""
+    lines = [line.strip() for line in text.splitlines()]
+    kept = [line for line in lines if not line.startswith(("evidence:", "log:", "command:"))]
+    return "\n".join(re.sub(r"(?<![\w:])/\S*/", "", line) for line in kept)
 
 
 def write_profile(fault: Fault, folder: Path) -> None:

@@ -137,5 +137,5 @@ def _sentence(seen: Seen) -> str:
         line for line in lines[1:] if re.match(r"(wiring|draft quality|configuration): ", line)
     ]
     text = guilty[0] if guilty else re.sub(r"^planted/\S+: ", "", lines[0])
-    text = re.sub(r"/\S*/", "", text).replace("|", "\\|")
+    text = text.replace("|", "\\|")
     return text if len(text) <= LONGEST else text[: LONGEST - 4] + " ..."
