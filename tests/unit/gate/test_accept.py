@@ -209,3 +209,20 @@ def test_the_command_line(tmp_path, baselines, history, make_record, capsys):
     assert SPEC in capsys.readouterr().out
     assert command("list", "tiny") == 0
     assert "tiny/eagle3-s5k1d6/graph" in capsys.readouterr().out.splitlines()
+
+
+def judged_by_nobody(make_record, *entries):
+    record = make_record("s100", started="2026-01-01T00:00:00+00:00")
+    server = record.servers[SPEC]
+    server = replace(server, outcomes=RED, verdicts=(*server.verdicts, *entries))
+    return replace(record, servers={**record.servers, SPEC: server})
+
+
+def test_a_nightly_that_records_can_be_accepted(make_record, accept):
+    recording = VerdictEntry("throughput", "recording", 200.0, None, ("0 of 5",))
+    assert accept(judged_by_nobody(make_record, recording)).is_file()
+
+
+def test_a_comparison_that_failed_by_an_error_cannot(make_record, accept):
+    with pytest.raises(BaselineError, match="not green"):
+        accept(judged_by_nobody(make_record))
