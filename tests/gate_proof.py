@@ -87,7 +87,7 @@ def session(folder: Path, name: str, percent: float) -> tuple[Path, tuple[str, .
         f"{server.tok_s or 0:.1f} {_verdict(server, 'throughput')}",
         _verdict(server, "verify steps"),
         f"{limits[-1]:.1f}" if limits else "-",
-        {0: "green", 1: "red"}.get(done.returncode, f"exit {done.returncode}"),
+        _outcome(done),
         str(acceptance.verify_steps) if acceptance else "-",
     )
 
@@ -146,6 +146,13 @@ def accept(record: Path, baselines: Path) -> bool:
         ).returncode
         == 0
     )
+
+
+def _outcome(done: subprocess.CompletedProcess[str]) -> str:
+    """What a test run came to, and which tests made it red."""
+    red = re.findall(r"^(?:FAILED|ERROR) \S*::(\w+)", done.stdout, re.MULTILINE)
+    words = {0: "green", 1: "red"}.get(done.returncode, f"exit {done.returncode}")
+    return f"{words}: {', '.join(dict.fromkeys(red))}" if red else words
 
 
 def _verdict(server: ServerRecord, metric: str) -> str:
