@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deaths import DEATHS, Death, die
+from tests.reliability.deaths import DEATHS, Death, die
 
 CHOSEN = [death for death in DEATHS if death.name in {"SIGKILL", "Ctrl-C twice", "-x"}]
 

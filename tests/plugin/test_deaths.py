@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deaths import DEATHS, GONE_LIMIT_S, Death, Remains, die, run_again
 from tests.fake_sglang.interpreter import make_interpreter
-from tests.reliability import PAGE, rows_of
+from tests.reliability.deaths import DEATHS, GONE_LIMIT_S, Death, Remains, die, run_again
+from tests.reliability.page import PAGE, rows_of
 
 AT_ONCE = 3
 SERVER = "tiny/none/cpu"
@@ -75,7 +75,7 @@ def test_each_death_is_the_one_that_was_meant(stories: dict[str, Future[Story]])
 
 
 def test_the_page_names_these_deaths() -> None:
-    """`python -m tests.reliability` writes it."""
+    """`python -m tests.reliability.page` writes it."""
     rows = rows_of(PAGE.read_text(), "death")
     assert [row[0] for row in rows] == [death.name for death in DEATHS]
     assert {row[2:] for row in rows} == {("0", "0")}

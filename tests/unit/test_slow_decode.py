@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.slow_decode import SITE
+from tests.gate.slow_decode import SITE
 
 
 @pytest.fixture

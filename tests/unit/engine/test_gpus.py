@@ -23,7 +23,7 @@ from fixtures.engine.gpus import (
     visible_gpus,
 )
 from fixtures.errors import DeviceError
-from tests.fake_nvml import FakeNvml, NVMLError
+from tests.reliability.fake_nvml import FakeNvml, NVMLError
 
 A = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
 ABSENT = 2**22 + 1

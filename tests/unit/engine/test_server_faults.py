@@ -9,8 +9,8 @@ import pytest
 
 from fixtures.errors import BootError
 from tests.fake_sglang.interpreter import make_interpreter
-from tests.reliability import PAGE, rows_of
-from tests.server_faults import CASES, Case, Ending, run_case
+from tests.reliability.page import PAGE, rows_of
+from tests.reliability.server_faults import CASES, Case, Ending, run_case
 
 AT_ONCE = 4
 SOON_S = 30.0
@@ -47,7 +47,7 @@ def test_a_fault_ends_in_its_error(endings: dict[str, Future[Ending]], case: Cas
 
 
 def test_the_page_names_these_faults_and_errors() -> None:
-    """`python -m tests.reliability` writes it."""
+    """`python -m tests.reliability.page` writes it."""
     rows = rows_of(PAGE.read_text(), "fault")
     assert [row[:2] for row in rows] == [(case.name, case.expected) for case in CASES]
     assert {row[3:] for row in rows} == {("0", "0")}

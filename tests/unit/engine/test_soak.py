@@ -1,10 +1,10 @@
-"""The short form of `python -m tests.soak 200`."""
+"""The short form of `python -m tests.reliability.soak 200`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.soak import soak
+from tests.reliability.soak import soak
 
 
 def test_ten_boots_and_teardowns_leave_nothing(tmp_path: Path) -> None:

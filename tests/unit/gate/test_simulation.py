@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.gate.throughput import judge_speed
 from fixtures.gate.verdict import Status
-from tests.gate_simulation import BOOTS, CHANGES, NOISES, RULES, alarms, draw, rates
+from tests.gate.simulation import BOOTS, CHANGES, NOISES, RULES, alarms, draw, rates
 
 SPEC = "tiny/eagle3-s3k1d4/cpu"
 SCREEN, CONFIRMED, CONFIRMED_BY_MORE, MEAN_5, MEAN_10, T_TEST, RANKS = RULES

@@ -18,7 +18,7 @@ from pathlib import Path
 from fixtures.engine.ports import is_free
 from fixtures.engine.process import marked_processes
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 UP_LIMIT_S = 240.0
 GONE_LIMIT_S = 5.0
 """From the end of pytest, or from the signal, until nothing of the server is left: what

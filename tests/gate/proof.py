@@ -1,13 +1,13 @@
-"""The gate against losses planted in a real server: ``python -m tests.gate_proof``.
+"""The gate against losses planted in a real server: ``python -m tests.gate.proof``.
 
 ::
 
-    python -m tests.gate_proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
-    python -m tests.gate_proof ab [PERCENT ...]       draftgate ab, pairs of boots
+    python -m tests.gate.proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
+    python -m tests.gate.proof ab [PERCENT ...]       draftgate ab, pairs of boots
 
 `screen` accepts five sessions of one server, runs five more that must not be red, and one for each
 planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and both take minutes:
-every session and every pair boots real servers of the CPU engine. See tests/slow_decode.
+every session and every pair boots real servers of the CPU engine. See tests/gate/slow_decode.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 from fixtures.gate.screen import MIN_SESSIONS
 from fixtures.measure.record import ServerRecord
 from fixtures.measure.record_file import read_record
-from tests.slow_decode import PERCENT, SITE
+from tests.gate.slow_decode import PERCENT, SITE
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SERVER = "tiny/eagle3-s5k1d6/cpu"
 RERUNS = 5
 PLANTED = (0.0, 3.0, 5.0, 10.0, 20.0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.gate_proof")
+    parser = argparse.ArgumentParser(prog="python -m tests.gate.proof")
     parser.add_argument("how", choices=("screen", "ab"))
     parser.add_argument("percent", type=float, nargs="*", default=PLANTED)
     arguments = parser.parse_args()

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m tests.reliability
+    python -m tests.reliability.page
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.deaths import DEATHS, Death, Remains, die
 from tests.fake_sglang.interpreter import make_interpreter
-from tests.server_faults import CASES, Case, Ending, run_case
+from tests.reliability.deaths import DEATHS, Death, Remains, die
+from tests.reliability.server_faults import CASES, Case, Ending, run_case
 
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 WORDS = """\
 # What goes wrong, and what comes of it
 
 Each row is a fault that is injected into a server, or a death of pytest, and what came of it. The
 servers are the stand-in of `tests/fake_sglang`: a program with SGLang's HTTP interface, log and
 process tree, whose replies are held against recorded ones, launched through the same code as a real
-server. `python -m tests.reliability` wrote this page: one fault after the other, on
+server. `python -m tests.reliability.page` wrote this page: one fault after the other, on
 {system} with {cores} cores. `tests/unit/engine/test_server_faults.py` and
 `tests/plugin/test_deaths.py` run the same.
 
@@ -47,8 +47,8 @@ takes over. `tests/engine/test_deaths.py` does three of these to a real server o
 
 ## Many times
 
-`python -m tests.soak 200` boots and ends the stand-in 200 times and counts descriptors, threads,
-processes and ports before and after; it exits with 1 unless there are as many.
+`python -m tests.reliability.soak 200` boots and ends the stand-in 200 times and counts descriptors,
+threads, processes and ports before and after; it exits with 1 unless there are as many.
 """
 
 

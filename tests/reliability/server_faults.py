@@ -2,7 +2,7 @@
 
 A case runs a stand-in server through the code that users run. What it yields, an `Ending`, is
 asserted by tests/unit/engine/test_server_faults.py and printed into docs/reliability.md by
-`python -m tests.reliability`.
+`python -m tests.reliability.page`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from fixtures.errors import (
     TeardownError,
 )
 from fixtures.models.location import locate
-from tests.fake_nvml import FakeNvml
+from tests.reliability.fake_nvml import FakeNvml
 from tests.specs import spec_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GPU = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
 TOKENS = 16
 
@@ -214,7 +214,7 @@ def fill_the_disk(scene: Scene) -> None:
     """No file may grow beyond 20 kB, so that /server_info (45 kB) cannot be kept."""
     plan = scene.plan("none")
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.server_faults"],
+        [sys.executable, "-m", "tests.reliability.server_faults"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """False alarms and power of the gate and of four usual rules, on the same drawn nights.
 
-`python -m tests.gate_simulation` (part of `tox -e bench`) prints the tables of docs/gate.md.
+`python -m tests.gate.simulation` (part of `tox -e bench`) prints the tables of docs/gate.md.
 
 Speeds are log-normal with three levels of noise: the session's, shared by all servers of a night;
 the boot's; the round's. A night is a server that speculates and its reference, `BOOTS` boots of

@@ -1,4 +1,4 @@
-"""Boot and end the stand-in many times: nothing piles up. ``python -m tests.soak 200``"""
+"""Boot and end the stand-in many times: ``python -m tests.reliability.soak 200``."""
 
 from __future__ import annotations
 
