@@ -41,7 +41,8 @@ def renamed_counters(_result: None, _self: Any, meta_info: dict[str, Any], *_: A
 
 def fewer_steps(server_args: Any, *_: Any, **__: Any) -> None:
     """The server makes do with one step, whatever it was told."""
-    if server_args.speculative_num_steps:
+    resolved = getattr(server_args, "_resolution_finished", False)  # in a child process it is
+    if server_args.speculative_num_steps and not resolved:
         server_args.speculative_num_steps = 1
         server_args.speculative_num_draft_tokens = 2
 
