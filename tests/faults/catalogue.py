@@ -176,7 +176,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "less-accepted": altered(
         "less accepted, the same time per verify step",
-        Check(BASELINE, "prompts take other verify steps"),
+        Check(BASELINE, "on the very states this server returned the draft alone accepts"),
         fault="forgetful",
         pace_ms=PACE_MS,
     ),

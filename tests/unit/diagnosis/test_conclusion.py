@@ -16,8 +16,9 @@ BAD = (764, 126, 0, 0)
 ALONE = DraftAlone(8, 128, 1, server_steps=sum(BAD), server=BAD, fed=BAD)
 
 
-def concluded(boot, *verdicts):
-    found = conclude_acceptance(ServerRecord("tiny/x", {}, boots=(boot,), verdicts=verdicts), boot)
+def concluded(boot, *verdicts, **spec):
+    server = ServerRecord("tiny/x", spec, boots=(boot,), verdicts=verdicts)
+    found = conclude_acceptance(server, boot)
     assert len(str(found).splitlines()) < 10
     return found
 
@@ -72,6 +73,13 @@ def test_a_difference_within_rounding_is_none():
     found = concluded(boot(alone=replace(ALONE, server=near, server_steps=290, fed=GOOD)))
     assert found.guilt is Guilt.DRAFT
     assert "histograms [23, 20, 17, 229] and [23, 21, 17, 229]" in str(found)
+
+
+def test_on_a_cpu_rounding_is_the_same_and_a_small_difference_is_one():
+    fewer = replace(ALONE, server=(20, 19, 10, 171), server_steps=220, fed=(18, 19, 8, 173))
+    assert concluded(boot(alone=fewer)).guilt is Guilt.DRAFT
+    assert concluded(boot(alone=fewer), device="cpu").guilt is Guilt.WIRING
+    assert concluded(boot(alone=replace(fewer, topk=4)), device="cpu").guilt is Guilt.DRAFT
 
 
 def test_the_configuration_first():
