@@ -14,6 +14,8 @@ from fixtures.measure.record_file import read_record
 from fixtures.models.location import locate
 from fixtures.probes import hooks
 
+pytestmark = pytest.mark.extended
+
 ID = "tiny/eagle3-s5k1d6/cpu"
 KEY = "key-of-somebody-else"
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.reliability.deaths import DEATHS, Death, die
 
+pytestmark = pytest.mark.extended
+
 CHOSEN = [death for death in DEATHS if death.name in {"SIGKILL", "Ctrl-C twice", "-x"}]
 
 

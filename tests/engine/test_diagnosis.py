@@ -13,6 +13,8 @@ from fixtures.engine.boot import boot
 from fixtures.engine.interpreter import inspect_interpreter
 from fixtures.models.location import locate
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def server(tmp_path):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
 from fixtures.models.location import locate
+
+pytestmark = pytest.mark.extended
 
 PROFILE = """
 acceptance_means_something = false

@@ -43,6 +43,7 @@ def test_files_that_may_be_right_raise_no_alarm(lint, name):
     assert "0 errors, 0 warnings" in out
 
 
+@pytest.mark.extended
 def test_what_only_the_running_engine_shows_is_caught_live(tmp_path):
     fault = FAULTS["fed-swapped"]
     seen = run(fault, tmp_path, preflight=True)

@@ -17,6 +17,8 @@ import pytest
 
 from tests.conftest import ROOT, Run
 
+pytestmark = pytest.mark.extended
+
 PROFILE = """
 [target]
 path = "builtin:tiny"

@@ -19,6 +19,8 @@ from fixtures.models.location import locate
 from fixtures.probes import hooks
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.extended
+
 REFERENCE, SPECULATING = "tiny/none/cpu", "tiny/eagle3-s5k1d6/cpu"
 EAGLE3 = (
     *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "5"),

@@ -19,6 +19,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.plugin.conftest import NONE, PROFILE, SPEC, STEP_S
 
+pytestmark = pytest.mark.extended
+
 SPEED = ("-k", "throughput")
 JUDGED = "test_throughput_is_that_of_the_baseline"
 SLOWER = {"FAKE_SGLANG_STEP_S": str(3 * STEP_S)}

@@ -8,6 +8,8 @@ import pytest
 
 from tests.plugin.conftest import NONE, SPEC
 
+pytestmark = pytest.mark.extended
+
 JUDGED = "test_throughput_is_that_of_the_baseline"
 
 

@@ -13,6 +13,8 @@ from tests.fake_sglang.interpreter import make_interpreter
 from tests.reliability.deaths import DEATHS, GONE_LIMIT_S, Death, Remains, die, run_again
 from tests.reliability.page import PAGE, rows_of
 
+pytestmark = pytest.mark.extended
+
 AT_ONCE = 3
 SERVER = "tiny/none/cpu"
 

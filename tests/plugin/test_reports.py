@@ -11,6 +11,8 @@ from fixtures.report.history import history_file, points_of, read_history
 from tests.plugin.conftest import NONE, SPEC
 from tests.plugin.test_choice import USAGE_ERROR, collected
 
+pytestmark = pytest.mark.extended
+
 NIGHTLY = ("--require-baseline", "-k", "asked or acceptance_length or throughput")
 
 

@@ -6,6 +6,8 @@ import shlex
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 PLANTED = {
     "HF_TOKEN": "hf_PlantedTokenOfTheHub0001",
     "DRAFTGATE_API_KEY": "planted-key-0002",

@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.extended
+
 HOLD = """
 import sys, time
 from fixtures.engine.lease import lease

@@ -10,6 +10,8 @@ import pytest
 
 from fixtures.measure.record_file import read_record
 
+pytestmark = pytest.mark.extended
+
 PROFILE = """
 [target]
 path = "builtin:tiny"
