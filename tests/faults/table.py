@@ -122,6 +122,8 @@ def render(results: Mapping[str, Mapping[str, Seen]]) -> str:
 
 def _without(live: Seen, healthy: Seen | None) -> str:
     """What somebody sees who only looks at the server."""
+    if live.message.startswith("ForeignServer"):
+        return "a healthy server, and not the one that was started"
     if not live.started:
         return "the server does not start" if live.test == START else "a healthy server"
     if live.length is None:
@@ -131,7 +133,8 @@ def _without(live: Seen, healthy: Seen | None) -> str:
 
 
 def _sentence(seen: Seen) -> str:
-    """The telling line of a message: in an acceptance failure, the diagnosis below the verdict."""
+    """The telling line of a message: in an acceptance failure, the diagnosis below the verdict; of
+    a server that died, its exception."""
     lines = [line.strip() for line in seen.message.splitlines()]
     guilty = [
         line for line in lines[1:] if re.match(r"(wiring|draft quality|configuration): ", line)
