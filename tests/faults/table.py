@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from fixtures.diagnosis.conclusion import Guilt
 from tests.conftest import ROOT
 from tests.faults.catalogue import (
     ACCEPTANCE,
@@ -136,9 +137,10 @@ def _sentence(seen: Seen) -> str:
     """The telling line of a message: in an acceptance failure, the diagnosis below the verdict; of
     a server that died, its exception."""
     lines = [line.strip() for line in seen.message.splitlines()]
-    guilty = [
-        line for line in lines[1:] if re.match(r"(wiring|draft quality|configuration): ", line)
-    ]
+    telling = tuple(f"{guilt}: " for guilt in Guilt)
+    if seen.message.startswith("ServerFailed"):
+        telling = ("root exception: ",)
+    guilty = [line for line in lines[1:] if line.startswith(telling)]
     text = guilty[0] if guilty else re.sub(r"^planted/\S+: ", "", lines[0])
     text = text.replace("|", "\\|")
     return text if len(text) <= LONGEST else text[: LONGEST - 4] + " ..."
