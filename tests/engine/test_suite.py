@@ -112,7 +112,7 @@ LIVE = {
 }
 
 
-@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("name", ["EAGLE", pytest.param("plain ids", marks=pytest.mark.extended)])
 def test_a_planted_fault_is_red_on_the_live_server(run_pytest, plant, name):
     planting, expected = LIVE[name]
     run = run_pytest(*plant(**planting), "--no-preflight", "-k", "not pair and not throughput")
