@@ -113,3 +113,12 @@ def test_the_commands(tmp_path, capsys):
     assert capsys.readouterr().out == f"{page}\n{markdown}\n"
     assert "8 servers, all green." in page.read_text()
     assert markdown.read_text().startswith("## ✅ 8 servers, all green.")
+
+
+def test_a_page_never_takes_the_place_of_its_record(tmp_path, capsys):
+    file = tmp_path / "record.json"
+    write_record(states.green(), file)
+    before = file.read_bytes()
+    assert main(["report", str(file), "--html", str(file)]) == 2
+    assert "would take the place of a record" in capsys.readouterr().err
+    assert file.read_bytes() == before

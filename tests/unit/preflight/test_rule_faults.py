@@ -59,6 +59,14 @@ QWEN: dict[str, Any] = {"served": QWEN3_8B, "draft": qwen3}
 FAULTS = [
     Fault("weights", "the draft's folder holds no weights", edit=nothing_left),
     # cases of an algorithm that is not the draft's
+    Fault(
+        "algorithm", "names no architecture", edit=lambda draft: draft.config.pop("architectures")
+    ),
+    Fault(
+        "draft-numbers",
+        "no draft can be served",
+        flags=TOLD.replace("--speculative-num-steps 3", "--speculative-num-steps -3"),
+    ),
     Fault("algorithm", "its fc is skipped", flags=TOLD.replace("EAGLE3", "EAGLE")),
     Fault("algorithm", "told algorithm NEXTN", flags=TOLD.replace("EAGLE3", "NEXTN")),
     Fault("algorithm", "does not speculate", flags="--context-length 2048"),
