@@ -96,8 +96,8 @@ def test_the_command_reads_a_record(capsys, tmp_path):
     arguments = ["diagnose", str(RECORD), "--server", id_, "--baselines", str(tmp_path)]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "break-even: acceptance length 4.22; here 3.56 (-0.66): 0.84x the speed of" in out
-    assert "tiny/eagle3-s3k1d4/graph: 4.7 ms per verify step (here 7.1), break-even 2.80" in out
+    assert "break-even: acceptance length 4.25; here 3.56 (-0.69): 0.84x the speed of" in out
+    assert "tiny/eagle3-s3k1d4/graph: 4.2 ms per verify step (here 6.8), break-even 2.59" in out
 
 
 @pytest.mark.parametrize(
