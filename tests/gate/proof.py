@@ -5,9 +5,10 @@
     python -m tests.gate.proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
     python -m tests.gate.proof ab [PERCENT ...]       draftgate ab, pairs of boots
 
-`screen` accepts five sessions of one server, runs five more that must not be red, and one for each
-planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and both take minutes:
-every session and every pair boots real servers of the CPU engine. See tests/gate/slow_decode.
+`screen` accepts sessions of one server until there is a limit, runs five more that must not be red,
+and one for each planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and
+both take long: every session and every pair boots real servers of the CPU engine. See
+tests/gate/slow_decode.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fixtures.gate.screen import MIN_SESSIONS
-from fixtures.measure.record import ServerRecord
+from fixtures.gate.verdict import Status
+from fixtures.measure.record import ServerRecord, VerdictEntry
 from fixtures.measure.record_file import read_record
 from tests.gate.slow_decode import PERCENT, SITE
 
 ROOT = Path(__file__).parents[2]
-SERVER = "tiny/eagle3-s5k1d6/cpu"
+PROFILE = Path(__file__).parent / "proof.toml"
+SERVER = "proof/eagle3-s5k1d6/cpu"
 RERUNS = 5
+MOST_BASELINES = 2 * MIN_SESSIONS
 PLANTED = (0.0, 3.0, 5.0, 10.0, 20.0)
 
 
@@ -49,15 +53,15 @@ def screen(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
     """A row for each session: what was planted, and what the suite said."""
     yield ("session", "planted", "tok/s", "steps/s", "limit", "test run", "verify steps")
     yield ("---",) * 7
-    accepted = 0
-    for number in range(2 * MIN_SESSIONS):
-        if accepted == MIN_SESSIONS:
-            break
+    for number in range(MOST_BASELINES):
         path, row = session(folder, f"baseline-{number}", 0)
+        throughput = _judged(read_record(path).servers[SERVER], "throughput")
+        if throughput is None or throughput.status != Status.RECORDING:
+            yield ("rerun", *row)
+            break
         is_accepted = accept(path, folder / "baselines")
-        accepted += is_accepted
         yield ("accepted" if is_accepted else "refused as a baseline", *row)
-    for number in range(RERUNS):
+    for number in range(1, RERUNS):
         yield ("rerun", *session(folder, f"rerun-{number}", 0)[1])
     for percent in planted:
         if percent:
@@ -69,7 +73,8 @@ def session(folder: Path, name: str, percent: float) -> tuple[Path, tuple[str, .
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/suite"),
-            *("-m", "cpu", "--server", SERVER, "--artifacts", str(folder / name)),
+            *("-m", "cpu", "--profiles", str(PROFILE), "--profile", PROFILE.stem),
+            *("--artifacts", str(folder / name)),
             *("--baselines", str(folder / "baselines")),
             *("--server-python", str(slowed(folder, percent))),
         ],
@@ -81,12 +86,13 @@ def session(folder: Path, name: str, percent: float) -> tuple[Path, tuple[str, .
     (path,) = (folder / name).rglob("record.json")
     server = read_record(path).servers[SERVER]
     acceptance = server.last.acceptance
-    limits = [v.limit for v in server.verdicts if v.metric == "throughput" and v.limit]
+    throughput = _judged(server, "throughput")
+    limit = throughput.limit if throughput else None
     return path, (
         f"{percent:g} %",
         f"{server.tok_s or 0:.1f} {_verdict(server, 'throughput')}",
         _verdict(server, "verify steps"),
-        f"{limits[-1]:.1f}" if limits else "-",
+        f"{limit:.1f}" if limit else "-",
         _outcome(done),
         str(acceptance.verify_steps) if acceptance else "-",
     )
@@ -100,7 +106,8 @@ def ab(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
         artifacts = folder / f"{percent:g}"
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "fixtures.cli", "ab", "--server", SERVER),
+                *(sys.executable, "-m", "fixtures.cli", "ab", "--profiles", str(PROFILE)),
+                *("--server", SERVER),
                 *("--reference", str(slowed(folder, 0)), "--candidate"),
                 *(str(slowed(folder, percent)), "--artifacts", str(artifacts)),
             ],
@@ -156,9 +163,13 @@ def _outcome(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _verdict(server: ServerRecord, metric: str) -> str:
-    found = [v for v in server.verdicts if v.metric == metric]
-    change = "" if not found or found[-1].effect is None else f" ({found[-1].effect:+.1%})"
-    return f"{found[-1].status}{change}" if found else "-"
+    found = _judged(server, metric)
+    change = "" if found is None or found.effect is None else f" ({found.effect:+.1%})"
+    return f"{found.status}{change}" if found else "-"
+
+
+def _judged(server: ServerRecord, metric: str) -> VerdictEntry | None:
+    return next((v for v in reversed(server.verdicts) if v.metric == metric), None)
 
 
 def _round_steps(server: ServerRecord) -> str:

@@ -25,12 +25,12 @@ from fixtures.gate.screen import FULL_SESSIONS, is_below
 
 BOOTS = 3
 ROUNDS = 5
-MORE_PAIRS = PAIRS + 2
+FEWER_PAIRS = PAIRS - 2
 CHUNK = 5_000
 RULES = (
     "gate: screen",
-    "gate: screen, 6 A/B pairs",
-    "gate: screen, 8 A/B pairs",
+    f"gate: screen, {FEWER_PAIRS} A/B pairs",
+    f"gate: screen, {PAIRS} A/B pairs",
     "compare-fail=mean:5%",
     "compare-fail=mean:10%",
     "t-test over rounds",
@@ -111,8 +111,8 @@ def draw(
 
     def arm(loss: float) -> np.ndarray:
         # In an A/B both arms run in one session, each boot with three rounds.
-        rounds = rng.normal(0, noise.round / 100, (draws, MORE_PAIRS, 3))
-        own = rng.normal(0, noise.boot / 100, (draws, MORE_PAIRS))
+        rounds = rng.normal(0, noise.round / 100, (draws, PAIRS, 3))
+        own = rng.normal(0, noise.boot / 100, (draws, PAIRS))
         return np.median(rounds, axis=-1) + own + np.log1p(-loss)
 
     return Nights(
@@ -142,7 +142,7 @@ def alarms(nights: Nights) -> dict[str, np.ndarray]:
             RULES,
             (
                 screened,
-                screened & is_slower(nights.pairs[:, :PAIRS]),
+                screened & is_slower(nights.pairs[:, :FEWER_PAIRS]),
                 screened & is_slower(nights.pairs),
                 percent > 5,
                 percent > 10,
