@@ -40,7 +40,7 @@ SLOW = server("kimi/mine-s5k1d6/graph", 56.7, 2.1)
 
 def test_break_even_and_what_other_cells_of_the_draft_measured():
     other = server("kimi/mine-s2k1d3/graph", 99.0, 1.9)
-    text = diagnose_record(record(NONE, SLOW, other), SLOW.id, [])
+    text = diagnose_record(record(NONE, SLOW, other), [SLOW.id], [])
     assert text.splitlines() == [
         "kimi/mine-s5k1d6/graph",
         "  speed: 56.7 tok/s = acceptance length 2.100 x 27.0 verify steps/s; no accepted record "
@@ -51,7 +51,7 @@ def test_break_even_and_what_other_cells_of_the_draft_measured():
         "1.90, 99.0 tok/s",
     ]
     # Where speculation pays, there is nothing to look for.
-    assert len(diagnose_record(record(NONE, SLOW, other), other.id, []).splitlines()) == 3
+    assert len(diagnose_record(record(NONE, SLOW, other), [other.id], []).splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_break_even_and_what_other_cells_of_the_draft_measured():
 )
 def test_who_is_guilty_of_a_lost_speed(now, base_now, words):
     accepted = [record(NONE, server(SLOW.id, 82.3, 2.1), session="then")]
-    assert words in diagnose_record(record(base_now, now), now.id, accepted)
+    assert words in diagnose_record(record(base_now, now), [now.id], accepted)
 
 
 def test_a_speed_that_stands_is_shown():
     accepted = [record(NONE, SLOW, session="then")]
-    text = diagnose_record(record(NONE, server(SLOW.id, 56.0, 2.1)), SLOW.id, accepted)
+    text = diagnose_record(record(NONE, server(SLOW.id, 56.0, 2.1)), [SLOW.id], accepted)
     assert "against the accepted: tok/s -1.2% = acceptance length +0.0%" in text
     assert "engine speed" not in text
 
@@ -82,13 +82,27 @@ def test_a_red_acceptance_is_concluded():
     layers = Layers((-1, 1, 3), (1, 3, 5), (0.0,) * 3, "weights", 1, True)
     red = VerdictEntry("acceptance length", "fail", 1.152, 3.4, ("below the floor",))
     wrong = replace(server("tiny/x/cpu", 50.0, 1.15, layers=layers), verdicts=(red,))
-    text = diagnose_record(record(wrong), None, [])
+    text = diagnose_record(record(wrong), [], [])
     assert "wiring: the draft was trained on [embedding, 1, 3], fed [1, 3, 5]" in text
 
 
 def test_a_server_that_is_not_in_the_record_is_refused():
     with pytest.raises(BaselineError, match="--server tiny/y: the record of .* holds kimi/none/g"):
-        diagnose_record(record(NONE), "tiny/y", [])
+        diagnose_record(record(NONE), ["tiny/y"], [])
+
+
+@pytest.mark.parametrize(
+    ("globs", "ids"),
+    [
+        (["kimi/*"], [NONE.id, SLOW.id]),
+        (["*s5k1d6*"], [SLOW.id]),
+        (["none/graph"], [NONE.id]),
+        (["none/*", "mine-*"], [NONE.id, SLOW.id]),
+    ],
+)
+def test_servers_are_chosen_as_by_pytest(globs, ids):
+    text = diagnose_record(record(NONE, SLOW), globs, [])
+    assert [line for line in text.splitlines() if not line.startswith(" ")] == ids
 
 
 def test_the_command_reads_a_record(capsys, tmp_path):

@@ -190,6 +190,7 @@ def test_the_command_line(tmp_path, baselines, history, make_record, capsys):
 
     path = tmp_path / "record.json"
     where = ("--baselines", baselines)
+    baselines.mkdir()
     assert command("baseline", *where) == 0
     assert "holds no accepted record" in capsys.readouterr().out
     for record in history(0.5, -0.5, 1, -1, 0):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -92,8 +93,9 @@ def test_a_write_that_fails_leaves_the_old_record(written, monkeypatch):
         ("", "not a whole JSON object"),
         ('{"schema": 2, "ses', "not a whole JSON object"),
         ("[]", "not a whole JSON object"),
-        ('{"schema": 3}', "schema 3, and this draftgate reads schema 2"),
-        ('{"benchmarks": []}', "schema None"),
+        ('{"schema": 99}', "schema 99, .* reads schema 2; it is of a newer draftgate: upgrade"),
+        ('{"schema": 1}', "schema 1, .* reads schema 2; it is of an older .*: measure again"),
+        ('{"benchmarks": []}', "not a record of draftgate: it names no schema"),
         ('{"schema": 2}', "session: Field required"),
     ],
 )
@@ -121,6 +123,16 @@ def test_the_kept_gpu_records_are_readable(name, servers):
     record = read_record(ROOT / "docs" / "records" / f"h200x1-{name}-sglang-0.5.16.json")
     assert record.machine.gpus == ("NVIDIA H200",)
     assert len(record.servers) == servers
+
+
+def test_what_is_no_file_is_written_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_record(RECORD, pipe)
+    assert pipe.is_fifo()
+    assert os.read(reader, 4) == b'{\n "'
+    os.close(reader)
 
 
 def test_ctrl_c_while_writing_leaves_the_old_record(written, monkeypatch):
