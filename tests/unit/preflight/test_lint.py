@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.catalog.flags import flag_of
 from fixtures.cli import main
 from fixtures.preflight.rules import RULES
 from tests.unit.preflight.pairs import KIMI, QWEN3_8B, TOLD, kimi, qwen3
@@ -75,6 +76,60 @@ class TestOutput:
         monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "3.0")
         assert lint(*TINY, *FLAGS) == 1
         assert "SGLANG_SIMULATE_ACC_LEN=3.0" in capsys.readouterr().out
+
+    def test_the_models_of_the_command_line_are_those_judged(self, capsys):
+        flags = ("--model-path", "builtin:tiny", "--speculative-draft-model", "builtin:tiny-eagle3")
+        assert lint(*TINY, *FLAGS, *flags) == 0
+        assert lint(*TINY, *FLAGS, "--model-path", "builtin:tiny-eagle3") == 1
+        assert "error [other-model] the command line serves builtin:tiny-eagle3, and --target" in (
+            capsys.readouterr().out
+        )
+
+    def test_a_draft_as_its_own_target(self, capsys):
+        assert lint("--target", TINY[3], *TINY[2:], *FLAGS) == 1
+        said = capsys.readouterr().out
+        assert said.startswith(
+            "error [target-class] the target is the draft itself (LlamaForCausalLMEagle3)"
+        )
+        assert said.endswith("1 error, 0 warnings, 0 infos\n")
+
+    @pytest.mark.parametrize(
+        ("told", "by_flags", "by_profile"),
+        [
+            (
+                {"context_length": 4096},
+                "remedy: set --context-length 1024 or less",
+                "remedy: set context_length = 1024 or less",
+            ),
+            (
+                {"graph_max_batch": 2, "max_running_requests": 4},
+                "remedy: set --max-running-requests 2, or",
+                "remedy: set max_running_requests = 2, or",
+            ),
+            (
+                {"algorithm": "EAGLE"},
+                "remedy: set --speculative-algorithm EAGLE3",
+                'remedy: set algorithm = "EAGLE3"',
+            ),
+        ],
+    )
+    def test_a_remedy_speaks_as_the_question_did(
+        self, tmp_path, capsys, told, by_flags, by_profile
+    ):
+        asked = {"algorithm": "EAGLE3", "num_steps": 3, "topk": 1, "num_draft_tokens": 4}
+        asked |= {"context_length": 1024, **told}
+        flags = [word for key, value in asked.items() for word in (flag_of(key), str(value))]
+        lint(*TINY, "--", *flags)
+        said = capsys.readouterr().out
+        assert by_flags in said
+        assert " = " not in said
+        (tmp_path / "mine.toml").write_text(
+            '[target]\npath = "builtin:tiny"\n[drafts.mine]\npath = "builtin:tiny-eagle3"\n'
+            '[[servers]]\nlabel = "x"\ndraft = "mine"\n'
+            + "\n".join(f"{key} = {json.dumps(value)}" for key, value in asked.items())
+        )
+        lint("--profiles", str(tmp_path), "--profile", "mine/*/graph")
+        assert by_profile in capsys.readouterr().out
 
 
 class TestProfiles:

@@ -57,6 +57,13 @@ class Fault:
 
 QWEN: dict[str, Any] = {"served": QWEN3_8B, "draft": qwen3}
 FAULTS = [
+    Fault("other-model", "the command line serves elsewhere", flags=told("--model elsewhere")),
+    Fault(
+        "other-model",
+        "--draft names another model",
+        flags=told("--speculative-draft-model-path=elsewhere"),
+    ),
+    Fault("target-class", "the target is a draft (LlamaForCausalLMEagle3)", llama_8b()),
     Fault("weights", "the draft's folder holds no weights", edit=nothing_left),
     # cases of an algorithm that is not the draft's
     Fault(
@@ -305,6 +312,19 @@ FAULTS = [
         "is left to SGLang",
         flags="--speculative-algorithm EAGLE3 --context-length 2048",
         severity="info",
+    ),
+    Fault("flag-values", "--tp-size takes whole numbers from 1 up", flags=told("--tp-size -1")),
+    Fault("flag-values", "not nothing", flags=told("--dp-size")),
+    Fault("flag-values", "not two", flags=told("--dp-size two")),
+    Fault(
+        "flag-values",
+        "not 64 0",
+        flags=told("--cuda-graph-bs-decode 64 0"),
+    ),
+    Fault(
+        "flag-values",
+        "--mem-fraction-static takes a number above 0 and at most 1, not 7",
+        flags=told("--mem-fraction-static 7"),
     ),
     Fault(
         "ignored-flag",
