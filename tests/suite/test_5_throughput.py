@@ -15,6 +15,10 @@ def test_throughput(spec, boot, session, subject, benchmark):
         pytest.skip("not measured: --benchmark-disable")
     sample = subject.measure_throughput(benchmark.pedantic)
     session.update(spec, boot, throughput=sample, invalid=boot_problems(sample))
+    times = subject.measure_step_times()
+    session.update(spec, boot, step_times=times)
+    if times.trouble is not None:
+        session.say(f"{spec.id}  phases: not measured: {times.trouble}")
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
 
 

@@ -166,6 +166,7 @@ class Handler(BaseHTTPRequestHandler):
         if faults.begins(generation, "missing_counters"):
             meta = {key: value for key, value in meta.items() if not key.startswith("spec_")}
         probe.observe(self.pose.args, len(prompt))
+        probe.time_steps(self.pose.args, len(steps) - 1)
         return {"output_ids": [token for step in steps for token in step], "meta_info": meta}
 
     def stream(self, request: dict[str, Any], prompt: list[int], generation: int) -> None:

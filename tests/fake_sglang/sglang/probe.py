@@ -46,6 +46,22 @@ def observe(args: dict[str, Any], rows: int) -> None:
     (folder / f"{run}.{os.getpid()}.jsonl").write_text("\n".join(lines) + "\n")
 
 
+def time_steps(args: dict[str, Any], count: int) -> None:
+    """Write the times of `count` decode steps, all alike, if steps are being timed."""
+    hooks = args.get("forward_hooks")
+    folder = Path(hooks[-1]["config"]["folder"]) / "phases" if hooks else None
+    if folder is None or not (folder / "armed").exists():
+        return
+    run = (folder / "armed").read_text()
+    speculating = args.get("speculative_algorithm")
+    times = {"draft": 0.5, "verify": 2.0, "extend": 0.75} if speculating else {"decode": 1.5}
+    steps = [[1, 4.0 if step else None, *times.values()] for step in reversed(range(count))]
+    record = {"run": run, "pid": os.getpid(), "rank": 0, "world": 1, "seq": 0, "role": "scheduler"}
+    record |= {"mode": "DECODE", "clock": "host", "phases": list(times), "steps": steps}
+    with (folder / f"{run}.{os.getpid()}.jsonl").open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
 def _draft_pass(rows: int, wide: int, out: int | None) -> dict[str, Any]:
     """A pass of the draft; with `out`, through its fc."""
     fc = {"in": [rows, wide], "out": [rows, out]} if out else None

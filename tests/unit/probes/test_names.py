@@ -110,9 +110,9 @@ def test_roles(in_server: ModuleType, kind: str, draft: bool) -> None:
     assert watcher.is_draft(tree.get_submodule(name)) is draft
 
 
-def test_the_flag_is_one_hook_and_names_the_folder(tmp_path: Path) -> None:
+def test_the_flag_names_the_hook_and_the_folder(tmp_path: Path) -> None:
     flag, value = probe_flags(tmp_path)
-    (spec,) = json.loads(value)
+    spec, _ = json.loads(value)
     assert flag == "--forward-hooks"
     assert spec["hook_factory"] == "draftgate_probes.hooks:watch"
     assert spec["config"] == {"folder": str(tmp_path)}
