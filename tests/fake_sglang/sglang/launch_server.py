@@ -244,7 +244,8 @@ def main() -> None:
     faults.log("Load weight end. elapsed=0.04 s, type=LlamaForCausalLM, avail mem=18.69 GB")
     faults.log("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 8192")
     if pose.uses_graphs:
-        faults.log("Capture target decode CUDA graph begin. backend=full, bs=[1, 2, 4, 8]")
+        for part in ("target verify", "draft decode") if pose.num_steps else ("target decode",):
+            faults.log(f"Capture {part} CUDA graph begin. backend=full, bs=[1, 2, 4, 8]")
     Handler.pose, Handler.scheduler = pose, Scheduler()
     if faults.fault == "another_name":
         pose.args["served_model_name"] = "somebody-else"

@@ -7,30 +7,52 @@ import pytest
 
 from fixtures.engine.log import PHASES, ServerLog, hint_for
 
-LINES_0_5_23 = (
-    ("imports", "[2026-11-29 15:51:14] server_args={'max_total_tokens': 8192}"),
-    ("weights", "[2026-11-29 15:52:07] Load weight begin. avail mem=18.10 GB"),
-    ("kv cache", "[2026-11-29 15:52:07] Load weight end. elapsed=0.03 s, type=LlamaForCausalLM"),
-    ("kv cache", "[2026-11-29 15:52:07] Load weight begin. avail mem=18.09 GB"),
+LINES_0_5_16 = (
+    ("imports", "[2026-11-29 17:06:58] server_args=ServerArgs(model_path='tiny', device='cuda')"),
+    ("weights", "[2026-11-29 17:07:25] Load weight begin. avail mem=139.09 GB"),
+    ("kv cache", "[2026-11-29 17:07:25] Load weight end. elapsed=0.12 s, type=LlamaForCausalLM"),
+    ("kv cache", "[2026-11-29 17:07:25] Load weight begin. avail mem=139.09 GB"),
     (
-        "graphs",
-        "[2026-11-29 15:52:08] Capture target verify CUDA graph begin. backend=full, mem=1 GB",
+        "graphs (target)",
+        "[2026-11-29 17:07:26] Capture target verify CUDA graph begin. backend=full, "
+        "num_tokens_per_req=6, bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.30 GB",
     ),
-    ("warm-up", "[2026-11-29 15:52:08] max_total_num_tokens=8192, chunked_prefill_size=4096"),
+    (
+        "graphs (target)",
+        "[2026-11-29 17:07:27] Capture target verify CUDA graph end. elapsed=1.53 s, "
+        "mem usage=0.04 GB, avail mem=95.27 GB.",
+    ),
+    ("graphs (target)", "[2026-11-29 17:07:27] Registered forward hook 'draftgate' on model"),
+    (
+        "graphs (draft)",
+        "[2026-11-29 17:07:27] Capture draft decode CUDA graph begin. backend=full, "
+        "num_tokens_per_req=1, bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.27 GB",
+    ),
+    (
+        "graphs (draft extend)",
+        "[2026-11-29 17:07:31] Capture draft extend CUDA graph begin. backend=full, "
+        "num_tokens_per_req=6, bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.23 GB",
+    ),
+    ("warm-up", "[2026-11-29 17:07:33] max_total_num_tokens=38828526, chunked_prefill_size=8192"),
 )
 LINES_0_5_10 = (
     ("weights", "[2026-04-01 10:00:00 TP0] Load weight begin. avail mem=138.10 GB"),
     ("kv cache", "[2026-04-01 10:00:09 TP0] KV Cache is allocated. #tokens: 8192"),
     (
-        "graphs",
+        "graphs (target)",
         "[2026-04-01 10:00:10 TP0] Capture cuda graph begin. This can take up to several minutes.",
     ),
-    ("graphs", "[2026-04-01 10:00:12 TP0] Capture draft cuda graph end. Time elapsed: 2.00 s."),
+    ("graphs (target)", "[2026-04-01 10:00:10 TP0] Capture cuda graph bs [1, 2, 4, 8]"),
+    ("graphs (draft)", "[2026-04-01 10:00:11 TP0] Capture draft cuda graph begin. This can take"),
+    (
+        "graphs (draft extend)",
+        "[2026-04-01 10:00:12 TP0] Capture draft extend cuda graph begin. This can take up to",
+    ),
     ("warm-up", "[2026-04-01 10:00:13 TP0] max_total_num_tokens=8192, chunked_prefill_size=1"),
 )
 
 
-@pytest.mark.parametrize("lines", [LINES_0_5_23, LINES_0_5_10])
+@pytest.mark.parametrize("lines", [LINES_0_5_16, LINES_0_5_10])
 def test_phases_follow_the_lines_and_never_go_back(
     tmp_path: Path, lines: tuple[tuple[str, str], ...]
 ) -> None:

@@ -4,7 +4,12 @@ import math
 
 import pytest
 
-from fixtures.gate.graphs import judge_graph_use, judge_same_acceptance, judge_same_states
+from fixtures.gate.graphs import (
+    judge_captures,
+    judge_graph_use,
+    judge_same_acceptance,
+    judge_same_states,
+)
 from fixtures.gate.hidden_states import (
     judge_fc_width,
     judge_layers,
@@ -126,6 +131,85 @@ PREFILL = "[2026-08-05 10:00:00] Prefill batch, #new-seq: 1, cuda graph: False"
 )
 def test_graphs_by_the_log(log, asked, status):
     assert judge_graph_use(log, asked=asked).status is status
+
+
+CAPTURES = """\
+[2026-11-29 17:07:26] Capture target verify CUDA graph begin. backend=full, num_tokens_per_req=6, \
+bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.30 GB
+[2026-11-29 17:07:27] Capture target verify CUDA graph end. elapsed=1.53 s, mem usage=0.04 GB
+[2026-11-29 17:07:27] Capture draft decode CUDA graph begin. backend=full, num_tokens_per_req=1, \
+bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.27 GB
+[2026-11-29 17:07:31] Capture draft decode CUDA graph end. elapsed=4.26 s, mem usage=0.04 GB
+[2026-11-29 17:07:31] Capture draft extend CUDA graph begin. backend=full, num_tokens_per_req=6, \
+bs=[1, 2, 3, 4, 5, 6, 7, 8], avail mem=95.23 GB
+"""
+"""Of 0.5.16 on an H200."""
+PLAIN = """\
+[2026-11-29 17:00:00] Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, \
+bs=[1, 2, 4, 8], avail mem=95.03 GB
+"""
+BEFORE = """\
+[2026-04-01 10:00:10 TP0] Capture cuda graph begin. This can take up to several minutes. avail
+[2026-04-01 10:00:10 TP0] Capture cuda graph bs [1, 2, 4, 8]
+[2026-04-01 10:00:12 TP0] Capture draft cuda graph begin. This can take up to several minutes. avail
+"""
+"""As 0.5.10 to 0.5.13 write it."""
+PIECEWISE = "[2026-04-01 10:00:09 TP0] Capture piecewise CUDA graph begin. avail mem=90.00 GB\n"
+
+
+def without(log: str, words: str) -> str:
+    return "".join(line for line in log.splitlines(keepends=True) if words not in line)
+
+
+@pytest.mark.parametrize(
+    ("log", "requests", "words"),
+    [
+        (CAPTURES, 8, "captured: draft decode, draft extend, target verify; batches up to 8"),
+        (without(CAPTURES, "draft extend"), 8, "captured: draft decode, target verify;"),
+        (BEFORE, 8, "captured: draft, target; batches up to 8"),
+    ],
+)
+def test_all_that_runs_has_a_graph(log: str, requests: int, words: str) -> None:
+    verdict = judge_captures(log, concurrency=requests, draft_steps=True)
+    assert verdict.status is Status.PASS
+    assert words in verdict.reasons[0]
+
+
+def test_a_draft_of_one_step_and_no_draft_need_no_graph_of_its_own() -> None:
+    assert judge_captures(PLAIN, concurrency=1, draft_steps=False).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("log", "requests", "words"),
+    [
+        ("", 1, "captured no CUDA graph of the target"),
+        (PIECEWISE, 1, "captured no CUDA graph of the target"),
+        (without(CAPTURES, "target"), 1, "captured no CUDA graph of the target"),
+        (without(CAPTURES, "draft decode"), 1, "of the target and none of the draft"),
+        (without(BEFORE, "draft"), 1, "of the target and none of the draft"),
+        (CAPTURES, 12, "the largest captured batch is 8, and 12 requests run at once"),
+        (BEFORE, 9, "set graph_max_batch = 9"),
+    ],
+)
+def test_what_has_no_graph_is_named(log: str, requests: int, words: str) -> None:
+    verdict = judge_captures(log, concurrency=requests, draft_steps=True)
+    assert verdict.status is Status.FAIL
+    assert words in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            NEW,
+            "1 of 1 decode lines of the log say 'cuda graph: False'; the spec asks for True, and",
+        ),
+        (NEW, "the server captured none"),
+        (PLAIN + NEW.replace("req: 1", "req: 12"), "batches of 12 ran, and the largest captured"),
+    ],
+)
+def test_why_a_graph_was_not_used(log: str, words: str) -> None:
+    assert words in judge_graph_use(log, asked=True).reasons[0]
 
 
 def run(*steps: int) -> AcceptanceSample:
