@@ -37,6 +37,25 @@ topk = 1
 num_draft_tokens = 4
 acceptance_floor = 2
 """
+SHORT = """
+[target]
+path = "builtin:tiny"
+[drafts.eagle3]
+path = "builtin:tiny-eagle3"
+[prompts]
+path = "builtin:tiny"
+count = 4
+max_new_tokens = 64
+[throughput]
+prompts = 4
+max_new_tokens = 32
+rounds = 2
+[defaults]
+context_length = 1024
+skip_tokenizer = true
+max_running_requests = 8
+"""
+"""What a profile opens with whose servers are to be done soon; `devices` and servers follow."""
 NONE, SPEC = "mine/none/cpu", "mine/eagle3-s3k1d4/cpu"
 STEP_S = 0.01
 """Long enough that a few steps time alike on a busy machine."""

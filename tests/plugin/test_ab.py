@@ -16,26 +16,13 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, Run
+from tests.plugin.conftest import SHORT
 
 pytestmark = pytest.mark.extended
 
-PROFILE = """
-[target]
-path = "builtin:tiny"
-[drafts.eagle3]
-path = "builtin:tiny-eagle3"
-[prompts]
-path = "builtin:tiny"
-count = 4
-max_new_tokens = 32
-[throughput]
-prompts = 4
-max_new_tokens = 32
-rounds = 2
-[defaults]
-devices = ["cpu"]
-context_length = 1024
-skip_tokenizer = true
+PROFILE = (
+    SHORT
+    + """devices = ["cpu"]
 [[servers]]
 env = { FAKE_SGLANG_STEP_S = "0.002" }
 [[servers]]
@@ -48,6 +35,7 @@ throughput = { max_new_tokens = 64 }
 label = "new"
 sglang = ">=0.5.24"
 """
+)
 FAST, SLOW = "two/none/cpu", "two/none-slow/cpu"
 
 

@@ -6,26 +6,16 @@ import json
 
 import pytest
 
+from tests.plugin.conftest import SHORT
+
 pytestmark = pytest.mark.extended
 
-PROFILE = """
-[target]
-path = "builtin:tiny"
-[prompts]
-path = "builtin:tiny"
-count = 4
-max_new_tokens = 64
-[throughput]
-prompts = 2
-max_new_tokens = 32
-rounds = 2
-[defaults]
-devices = ["cpu"]
-context_length = 1024
-skip_tokenizer = true
-max_running_requests = 8
+PROFILE = (
+    SHORT
+    + """devices = ["cpu"]
 [[servers]]
 """
+)
 
 
 @pytest.fixture

@@ -9,30 +9,17 @@ from pathlib import Path
 import pytest
 
 from fixtures.measure.record_file import read_record
+from tests.plugin.conftest import SHORT
 
 pytestmark = pytest.mark.extended
 
-PROFILE = """
-[target]
-path = "builtin:tiny"
-[drafts.eagle3]
-path = "builtin:tiny-eagle3"
-[prompts]
-path = "builtin:tiny"
-count = 4
-max_new_tokens = 64
-[throughput]
-prompts = 2
-max_new_tokens = 32
-rounds = 2
-[defaults]
-devices = ["{device}"]
+PROFILE = (
+    SHORT
+    + """devices = ["{device}"]
 cuda_graphs = [true, false]
-context_length = 1024
-skip_tokenizer = true
-max_running_requests = 8
 [[servers]]
 """
+)
 SPECULATING = """
 [[servers]]
 draft = "eagle3"

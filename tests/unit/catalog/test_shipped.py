@@ -87,6 +87,7 @@ def test_tiny_differs_by_device(profiles: Catalog) -> None:
     assert gpu.args == ("--sampling-backend", "pytorch", "--grammar-backend", "none")
     assert cpu.args == ()
     assert (gpu.throughput.gated, cpu.throughput.gated) == (False, True)
+    assert (gpu.throughput.prompts, cpu.throughput.prompts) == (8, 4)
 
 
 def test_kimi_says_which_variables_it_needs() -> None:

@@ -14,7 +14,6 @@ from fixtures.engine.gpus import (
     Reading,
     driver_version,
     holders,
-    memory_held,
     power_limits_w,
     readings,
     require_idle,
@@ -93,7 +92,6 @@ def test_who_holds_memory(nvml: FakeNvml) -> None:
         f"pid {ABSENT + 1} holds memory of GPU 0",
         f"pid {ABSENT + 2} holds 5 MiB of GPU 1",
     ]
-    assert [holder.pid for holder in memory_held([A, B], {ABSENT, 99})] == [ABSENT]
     assert used_mib([A, B]) == 1200
     assert driver_version() == "580.65.06"
 

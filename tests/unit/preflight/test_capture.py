@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from fixtures.preflight.capture import captured_layers, captures_embedding, name_layers
+from fixtures.catalog.spec import EMBEDDING
+from fixtures.preflight.capture import (
+    FINAL_NORM,
+    captured_layers,
+    captures_embedding,
+    name_layers,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +71,4 @@ def test_no_ids_are_the_default_layers_named_by_output(architecture, version, la
 
 
 def test_names():
-    assert name_layers((-1, 1, None)) == "[embedding, 1, ?]"
+    assert name_layers((EMBEDDING, 0, 58, FINAL_NORM, None)) == "[embedding, 0, 58, final norm, ?]"

@@ -5,12 +5,11 @@ import random
 
 import pytest
 
+from fixtures.catalog.spec import EMBEDDING
+from fixtures.preflight.capture import FINAL_NORM
 from fixtures.probes.sources import (
-    EMBEDDING,
-    FINAL_NORM,
     Sketch,
     distance,
-    layer_name,
     match,
     match_all,
     stream_gap,
@@ -115,15 +114,6 @@ def test_two_sources_nearly_as_far_are_ambiguous_though_both_within_the_toleranc
 def test_a_single_stream_has_no_runner_up() -> None:
     found = match(0, STREAMS[1], {1: STREAMS[1]})
     assert (found.verdict, found.runner_up, found.runner_up_distance) == ("matched", None, None)
-
-
-def test_layer_names() -> None:
-    assert [layer_name(i) for i in (EMBEDDING, FINAL_NORM, 0, 58)] == [
-        "embedding",
-        "final norm",
-        "0",
-        "58",
-    ]
 
 
 def test_the_gap_is_that_of_the_nearest_neighbours() -> None:
