@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -113,6 +114,26 @@ def test_four_workers_boot_each_of_eight_servers_once(
     assert not (the_session(tmp_path) / "exchange").exists()
     assert run.out.count("record and logs:") == 1
     assert "mine/none/graph " in run.err  # progress, though workers have no terminal
+
+
+def test_a_commit_while_the_session_runs_parts_no_workers(
+    run_pytest, eight_servers, four_gpus, tmp_path
+):
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(
+        "#!/bin/sh\n"
+        '[ "$3 $4 $5" = "describe --always --dirty" ] || exit 1\n'
+        f"cd {shlex.quote(str(tmp_path))} && echo asked >> asked && wc -l < asked\n"
+    )
+    git.chmod(0o755)
+    path = {"PATH": f"{git.parent}:{os.environ['PATH']}"}
+    options = [*FUNCTIONAL, *eight_servers(), "--server", "none/*", "-n", "2"]
+    run = run_pytest(*options, **four_gpus, **path)
+    assert run.code == 0, run.text
+    record = read_record(the_session(tmp_path) / "record.json")
+    assert len(record.servers) == 2
+    assert record.software["suite_commit"] == "1"
 
 
 def test_auto_is_a_worker_for_each_gpu(run_pytest, eight_servers, four_gpus):
