@@ -13,6 +13,7 @@ from fixtures.errors import BaselineError
 from fixtures.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
 from fixtures.measure.record_file import read_record
 from fixtures.measure.samples import Round, ThroughputSample
+from fixtures.measure.step_times import StepTimes
 
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "records" / "h200x1-tiny-sglang-0.5.16.json"
@@ -69,6 +70,47 @@ def test_break_even_and_what_other_cells_of_the_draft_measured():
 def test_who_is_guilty_of_a_lost_speed(now, base_now, words):
     accepted = [record(NONE, server(SLOW.id, 82.3, 2.1), session="then")]
     assert words in diagnose_record(record(base_now, now), [now.id], accepted)
+
+
+def steps(step_ms, **phases_ms):
+    return StepTimes(9, "cuda", {k: (v, v, v) for k, v in phases_ms.items()}, (step_ms,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (
+            steps(41.0, draft=5.0, verify=30.0, extend=2.0),
+            "each verify step takes longer: most of it verify, 26.00 -> 30.00 ms",
+        ),
+        (
+            steps(41.0, draft=5.0, verify=26.0, extend=2.0),
+            "the host keeps each step waiting longer: most of it host, 4.00 -> 8.00 ms",
+        ),
+    ],
+)
+def test_the_part_of_the_step_that_lost_the_time_is_named(now, words):
+    before = steps(37.0, draft=5.0, verify=26.0, extend=2.0)
+    accepted = [record(NONE, server(SLOW.id, 82.3, 2.1, step_times=before), session="then")]
+    slower = server(SLOW.id, 82.3 * 0.9, 2.1, step_times=now)
+    text = diagnose_record(record(NONE, slower), [SLOW.id], accepted)
+    assert words in text
+    assert "accepted: 37.00 ms = draft 5.00 + verify 26.00 + extend 2.00 + host 4.00" in text
+
+
+def test_a_step_beside_one_without_speculation_and_one_without_graphs():
+    none = server(NONE.id, 90.0, base=None, step_times=steps(11.0, decode=10.0))
+    fast = server(SLOW.id, 56.7, 2.1, step_times=steps(37.0, draft=5.0, verify=28.0, extend=2.0))
+    eager = server("kimi/mine-s5k1d6/eager", 21.0, 2.1, step_times=steps(100.0, verify=60.0))
+    text = diagnose_record(record(none, fast, eager), [SLOW.id], [])
+    assert text.splitlines()[2:7] == [
+        "  a step: 37.00 ms = draft 5.00 + verify 28.00 + extend 2.00 + host 2.00",
+        "  CUDA graphs: 2.70x the speed of kimi/mine-s5k1d6/eager",
+        "  a step there: 100.00 ms = verify 60.00 + host 40.00",
+        "  break-even: acceptance length 3.33; here 2.10 (-1.23): 0.63x the speed of "
+        "kimi/none/graph",
+        "  a step there: 11.00 ms = decode 10.00 + host 1.00",
+    ]
 
 
 def test_a_speed_that_stands_is_shown():

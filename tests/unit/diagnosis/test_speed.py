@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.diagnosis.speed import Factors, break_even, factors, movement
+from fixtures.diagnosis.speed import (
+    Factors,
+    break_even,
+    factors,
+    most_grown,
+    movement,
+    parts,
+    spelled,
+)
 from fixtures.measure.samples import Round, ThroughputSample
+from fixtures.measure.step_times import StepTimes
 
 
 def test_break_even_of_the_field():
@@ -49,3 +58,23 @@ def test_which_factor_moved(now, by_acceptance, words):
     moved = movement(now, Factors(129.26, 2.96))
     assert moved.by_acceptance is by_acceptance
     assert str(moved) == words
+
+
+def boot(step_ms, **phases_ms):
+    return StepTimes(9, "cuda", {k: (0, v, 9) for k, v in phases_ms.items()}, (0, step_ms, 9))
+
+
+def test_parts_of_a_step_are_means_over_boots_and_the_host_has_the_rest():
+    step = parts([boot(6.0, draft=1.0, verify=4.0), None, boot(8.0, draft=2.0, verify=4.0)])
+    assert step == {"draft": 1.5, "verify": 4.0, "host": 1.5}
+    assert spelled(step) == "7.00 ms = draft 1.50 + verify 4.00 + host 1.50"
+    assert parts([None, StepTimes(trouble="no timer")]) == {}
+
+
+def test_the_part_that_grew_most():
+    was = {"draft": 1.0, "verify": 4.0, "host": 0.5}
+    assert most_grown({"draft": 1.2, "verify": 4.9, "host": 0.5}, was) == "verify"
+    assert most_grown({"draft": 1.0, "verify": 3.0, "host": 0.7}, was) == "host"
+    assert most_grown(was, was) is None
+    assert most_grown({"decode": 9.0, "host": 0.7}, was) is None
+    assert most_grown({}, {}) is None

@@ -13,6 +13,7 @@ from fixtures.gate.throughput import judge_speed
 from fixtures.gate.validity import boot_problems
 from fixtures.gate.verdict import Status
 from fixtures.measure.record import Accepted
+from fixtures.measure.step_times import StepTimes
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 TWELVE = (0.5, -0.5, 1, -1, 0, 0.2, -0.2, 0.7, -0.7, 0.3, -0.3, 0)
@@ -232,3 +233,38 @@ def test_the_direction_is_right_for_every_metric(make_record, history, gain):
     down = statuses(make_record(spec=(200 / (1 + gain),), software=CHANGED), accepted)
     assert set(up.values()) == {Status.IMPROVED}
     assert set(down.values()) == {Status.REGRESSION}
+
+
+def step_times(device_ms, clock):
+    """A boot whose steps kept the device busy for so long."""
+    shares = {"draft": 0.2, "verify": 0.7, "extend": 0.1}
+    return StepTimes(100, clock, {name: (share * device_ms,) * 3 for name, share in shares.items()})
+
+
+def timed(record, device_ms, clock="cuda"):
+    """The record, its speculating server's steps timed in every boot."""
+    server = record.servers[SPEC]
+    boots = tuple(replace(b, step_times=step_times(device_ms, clock)) for b in server.boots)
+    return replace(record, servers={**record.servers, SPEC: replace(server, boots=boots)})
+
+
+def test_device_time_is_judged_where_both_sides_have_it(make_record, history):
+    before = zip(history(*TWELVE), TWELVE, strict=True)
+    accepted = [timed(r, 6.0 * (1 + percent / 100)) for r, percent in before]
+    assert statuses(timed(make_record(), 6.0), accepted)["device time per step"] is Status.PASS
+    slower = judge_speed(timed(make_record(software=CHANGED), 6.6), SPEC, accepted)
+    (verdict,) = [v for v in slower if v.status is Status.REGRESSION]
+    assert (verdict.metric, verdict.unit) == ("device time per step", "1/s")
+    assert verdict.value == pytest.approx(1000 / 6.6)
+    assert verdict.effect == pytest.approx(-0.091, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "clock", "sessions"),
+    [(None, "cuda", 12), (6.0, "cuda", 4), (6.0, "host", 12)],
+)
+def test_device_time_is_left_out_elsewhere(make_record, history, now_ms, clock, sessions):
+    before = history(*TWELVE)
+    accepted = [timed(r, 6.0, clock) for r in before[:sessions]] + before[sessions:]
+    record = make_record() if now_ms is None else timed(make_record(), now_ms, clock)
+    assert statuses(record, accepted).keys() == {"throughput", "verify steps", "speed-up"}
