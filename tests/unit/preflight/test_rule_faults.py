@@ -402,6 +402,8 @@ def test_a_fault_is_named_by_its_rule_first(tmp_path, fault):
     assert fault.words in told[0].message
     assert told[0].evidence
     assert told[0].remedy
+    assert "profile" not in told[0].remedy, "there is none: flags were given"
+    assert " = " not in told[0].remedy
 
 
 def test_every_rule_has_a_fault():
