@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.catalog.spec import EMBEDDING
 from fixtures.errors import ProbeError
+from fixtures.preflight.capture import FINAL_NORM
 from fixtures.probes.observe import Observation, armed, read_observation
-from fixtures.probes.sources import EMBEDDING, FINAL_NORM
 
 torch = pytest.importorskip("torch")
 
