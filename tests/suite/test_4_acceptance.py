@@ -36,6 +36,7 @@ def test_acceptance_length(spec, boot, session, subject, acceptance, judged):
         num_steps=spec.speculation.num_steps,
         floor=spec.acceptance_floor,
         ceiling=spec.acceptance_ceiling,
+        category_floors=dict(spec.category_floors),
         simulated_by=simulated_by(dict(spec.env)),
         gated=session.profiles[spec.profile].acceptance_means_something,
     )

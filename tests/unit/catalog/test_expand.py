@@ -170,10 +170,17 @@ def test_trained_on_takes_ids_and_the_embedding(load: Load) -> None:
 
 def test_limits_of_defaults_are_left_out_of_servers_without_a_draft(load: Load) -> None:
     none, chain = load(
-        HEAD + "[defaults]\nacceptance_floor = 1.5\nacceptance_ceiling = 3.9\n[[servers]]" + CHAIN
+        HEAD
+        + "[defaults]\nacceptance_floor = 1.5\nacceptance_ceiling = 3.9\n"
+        + "category_floors = { math = 2.0, coding = 1.5 }\n[[servers]]"
+        + CHAIN
     ).servers
     assert (none.acceptance_floor, none.acceptance_ceiling) == (None, None)
     assert (chain.acceptance_floor, chain.acceptance_ceiling) == (1.5, 3.9)
+    assert (none.category_floors, chain.category_floors) == (
+        (),
+        (("coding", 1.5), ("math", 2.0)),
+    )
 
 
 def test_the_reference_has_the_same_label_or_else_none(load: Load) -> None:

@@ -114,6 +114,8 @@ def test_keys_and_names(refusal: Refusal, text: str, message: str) -> None:
         ("boot_timeout_s = inf", "boot_timeout_s: expected a finite number, got inf"),
         ("boot_timeout_s = nan", "boot_timeout_s: expected a finite number, got nan"),
         ("acceptance_floor = 1.1", "acceptance_floor: expected a number > 1.1, got 1.1"),
+        ("category_floors = { a = 1 }", "category_floors.a: expected a number > 1.1, got 1"),
+        ("category_floors = 2.0", "category_floors: expected a table, got 2.0"),
         ("gpu = 1", "gpu: expected a table, got 1"),
         (
             'algorithm = "eagle3"',
@@ -194,6 +196,11 @@ def test_keys_and_names(refusal: Refusal, text: str, message: str) -> None:
             "acceptance_ceiling = 5",
             "acceptance_ceiling: expected at most 4, the most tokens a verify step can yield, "
             "got 5.0",
+        ),
+        (
+            "category_floors = { math = 4.5 }",
+            "category_floors.math: expected at most 4, the most tokens a verify step can yield, "
+            "got 4.5",
         ),
         (
             "acceptance_floor = 3.0\nacceptance_ceiling = 3.0",
@@ -319,10 +326,13 @@ def test_two_servers_of_one_id_need_a_label(refusal: Refusal) -> None:
     ]
 
 
-def test_a_floor_on_random_weights_is_refused(refusal: Refusal) -> None:
-    text = "acceptance_means_something = false" + HEAD + CHAIN + "acceptance_floor = 2.0"
+@pytest.mark.parametrize(
+    ("key", "value"), [("acceptance_floor", "2.0"), ("category_floors", "{ math = 2.0 }")]
+)
+def test_a_floor_on_random_weights_is_refused(refusal: Refusal, key: str, value: str) -> None:
+    text = "acceptance_means_something = false" + HEAD + CHAIN + f"{key} = {value}"
     assert refusal(text) == [
-        "servers[0].acceptance_floor: judges nothing while acceptance_means_something = false: "
+        f"servers[0].{key}: judges nothing while acceptance_means_something = false: "
         "take one of them out"
     ]
 

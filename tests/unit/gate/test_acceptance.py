@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from itertools import zip_longest
+
 import pytest
 
 from fixtures.gate.acceptance import judge_cached, judge_length, judge_text
@@ -7,12 +10,14 @@ from fixtures.gate.verdict import Status
 from fixtures.measure.samples import AcceptanceSample, PromptSample
 
 
-def sample(*counts: tuple[int, int]) -> AcceptanceSample:
-    """A run whose prompts generated (tokens) in (verify steps)."""
+def sample(*counts: tuple[int, int], categories: str = "") -> AcceptanceSample:
+    """A run whose prompts generated (tokens) in (verify steps), each of a one-letter category."""
     return AcceptanceSample(
         prompts=tuple(
-            PromptSample(f"p{i}", tokens, steps, 0, "", "")
-            for i, (tokens, steps) in enumerate(counts)
+            PromptSample(f"p{i}", tokens, steps, 0, "", category)
+            for i, ((tokens, steps), category) in enumerate(
+                zip_longest(counts, categories, fillvalue="")
+            )
         ),
         max_new_tokens=128,
         concurrency=8,
@@ -47,6 +52,27 @@ def test_limits(run, floor, status, words):
     verdict = length(run, floor)
     assert verdict.status is status
     assert words in verdict.reasons[0]
+
+
+def test_lengths_by_category_are_ratios_of_sums():
+    run = sample((128, 32), (128, 64), (100, 100), categories="mm")
+    assert run.length_by_category == {"m": 256 / 96}
+
+
+@pytest.mark.parametrize(
+    ("floors", "status", "words"),
+    [
+        ({"a": 3.2, "b": 2.0}, Status.PASS, "acceptance length 2.462"),
+        ({"a": 3.3, "b": 2.0}, Status.FAIL, "floor of its category: a 3.200 < 3.3"),
+        ({"a": 3.3, "b": 2.5}, Status.FAIL, "category: a 3.200 < 3.3, b 2.000 < 2.5"),
+        ({"c": 2.0}, Status.FAIL, "no prompt is of the category 'c', .*there are a, b"),
+    ],
+)
+def test_floors_of_categories(floors, status, words):
+    run = sample((128, 40), (128, 64), categories="ab")
+    verdict = judge_length(run, num_steps=3, floor=2.4, ceiling=None, category_floors=floors)
+    assert verdict.status is status
+    assert re.search(words, verdict.reasons[0])
 
 
 def test_ceiling_of_the_profile():

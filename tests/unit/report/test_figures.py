@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.measure.samples import Round
 from fixtures.measure.step_times import StepTimes
-from fixtures.report.figures.acceptance import lengths_by_category, shares_by_position
+from fixtures.report.figures.acceptance import shares_by_position
 from fixtures.report.figures.speed import break_even_figure, tok_s_figure
 from fixtures.report.figures.steps import step_figure
 from fixtures.report.figures.svg import scale, shorten, ticks
@@ -18,15 +18,6 @@ def test_shares_by_position():
     # 10 steps: 1 got nothing right, 2 one token, 3 two, 4 all three.
     assert shares_by_position((1, 2, 3, 4)) == [0.9, 0.7, 0.4]
     assert shares_by_position(()) == []
-
-
-def test_lengths_by_category_are_ratios_of_sums():
-    sample = states.real().servers["tiny/eagle3-s3k1d4/graph"].last.acceptance
-    a, b, c = (
-        replace(p, category=name, verify_steps=steps)
-        for p, name, steps in zip(sample.prompts, ("math", "math", ""), (32, 64, 1), strict=False)
-    )
-    assert lengths_by_category(replace(sample, prompts=(a, b, c))) == {"math": 256 / 96}
 
 
 @pytest.mark.parametrize(
