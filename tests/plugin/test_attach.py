@@ -107,6 +107,7 @@ def test_attached_servers_are_judged_and_left_alone(run_pytest, serve, eagle3, t
     assert {test: outcomes[test] for test in EXPECTED} == EXPECTED
     assert run.out.count("not checked: the log of ") == 2
     assert run.out.count("not checked: tiny/eagle3-s5k1d6/cpu was not started with") == 3
+    assert run.out.count("phases: not measured: the server was not started with draftgate's") == 2
     assert record.machine.machine_class == "attached-127-0-0-1"
     assert record.servers[SPECULATING].last.command == (f"attached to {speculating}",)
     assert record.servers[SPECULATING].last.throughput is not None
