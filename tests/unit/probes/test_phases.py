@@ -29,10 +29,12 @@ def phases(in_server: Any) -> Any:
 class Batch:
     """A ScheduleBatch as far as the timer reads one."""
 
+    on_gpu = False
+
     def __init__(self, mode: str, size: int = 1) -> None:
         self.forward_mode = SimpleNamespace(is_decode=lambda: mode == "DECODE")
         self.reqs = [None] * size
-        self.seq_lens = SimpleNamespace(is_cuda=False)
+        self.seq_lens = SimpleNamespace(is_cuda=self.on_gpu)
 
 
 class Draft:
@@ -189,6 +191,52 @@ def test_an_error_of_the_server_passes_through(scheduler: Any, tmp_path: Path) -
     server = scheduler(Broken())
     with armed(tmp_path), pytest.raises(ValueError, match="the kernel's own"):
         generate(server, 1)
+
+
+class Event:
+    """A CUDA event: recorded now, passed by the device when `device` says so."""
+
+    device: float = 0.0
+    """Milliseconds the device has worked."""
+    recorded: int = 0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        Event.recorded += 1
+        self.at = float(Event.recorded)
+
+    def query(self) -> bool:
+        return Event.device >= self.at
+
+    def synchronize(self) -> None:
+        Event.device = max(Event.device, self.at)
+
+    def elapsed_time(self, end: Event) -> float:
+        if not (self.query() and end.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        return end.at - self.at
+
+
+def test_on_a_gpu_events_are_read_only_once_the_device_has_passed_them(
+    scheduler: Any, phases: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases.torch.cuda, "Event", Event)
+    monkeypatch.setattr(phases, "STEPS_A_RECORD", 2)
+    monkeypatch.setattr(Batch, "on_gpu", True)
+    Event.recorded, Event.device = 0, 0.0
+    server = scheduler(Worker())
+    with armed(tmp_path) as run:
+        generate(server, 4)  # the device has not begun
+        assert not list(tmp_path.glob("*.jsonl"))
+        Event.device = 100.0
+        generate(server, 1)
+        assert len(read_steps(tmp_path, run)[1]) == 2
+    generate(server, 1)
+    clock, steps = read_steps(tmp_path, run)
+    assert (clock, len(steps)) == ("cuda", 5)
+    assert {tuple(step.phases_ms.values()) for step in steps} == {(1.0, 1.0, 1.0)}
 
 
 def test_the_hook_factory_puts_one_timer_into_the_scheduler(
