@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from fixtures.models.location import locate
+from fixtures.probes.phases import read_steps
 from tests import planted
 from tests.conftest import ROOT
 
@@ -135,6 +136,7 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
     (server,) = record["servers"].values()
     (boot,) = server["boots"]
     assert boot["layers"]["fed"] == [1, 3, 5]
+    each_step_was_timed(boot["step_times"], tmp_path)
 
     for measured in server["boots"]:  # on a busy machine warm-up may never agree
         measured["throughput"]["settled"], measured["invalid"] = True, []
@@ -160,6 +162,20 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
     assert "software      unchanged since" in told
     assert "draftgate ab --reference" in told
     assert "FAIL regression" in again.out
+
+
+def each_step_was_timed(times, artifacts: Path) -> None:
+    """On the CPU engine no step is overlapped: as many run as the replies count."""
+    assert times["trouble"] is None
+    assert times["steps"] == times["round"]["verify_steps"]
+    assert list(times["phases_ms"]) == ["draft", "verify", "extend"]
+    (file,) = artifacts.rglob("phases/*.jsonl")
+    clock, steps = read_steps(file.parent, file.name.partition(".")[0])
+    assert (clock, len(steps)) == ("host", times["steps"])
+    assert sum(step.wall_ms is None for step in steps) == 4  # the last of each prompt
+    for step in steps:
+        assert min(step.phases_ms.values()) > 0
+        assert step.wall_ms is None or sum(step.phases_ms.values()) <= step.wall_ms
 
 
 @pytest.fixture
