@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 
 from fixtures.measure.prompts import BUILTIN
-from fixtures.models.training.chat_prompts import Messages, training_prompts
-from fixtures.models.training.chat_texts import PROMPTS
+from fixtures.models.training.chat_prompts import PROMPTS, Messages, training_prompts
 
 CATEGORIES = [
     "writing",
