@@ -164,5 +164,11 @@ def test_arguments_of_the_profile_are_read_as_flags():
     assert judge(case(folder("tiny-eagle3"), args=args, version="0.5.19")) == ()
 
 
+def test_a_profile_abbreviates_nothing():
+    (finding,) = judge(case(folder("tiny-eagle3"), args=("--disable-radix-cach",)))
+    assert (finding.rule, finding.severity) == ("unknown-flag", "error")
+    assert finding.remedy == "write --disable-radix-cache"
+
+
 def test_a_newer_sglang_is_judged_without_its_options():
     assert judge(case(folder("tiny-eagle3"), args=("--new-flag",), version="0.6.0")) == ()
