@@ -18,7 +18,8 @@ def test_red_servers_come_first_each_with_its_reason():
 def test_every_row_has_the_columns_of_the_head():
     rows = [r for r in render_markdown(states.red()).splitlines() if r.startswith("|")]
     assert len(rows) == 10
-    assert {row.replace("\\|", "").count("|") for row in rows} == {10}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {11}
+    assert [row.split("|")[-2].strip() for row in rows[2:]].count("red") == 3
 
 
 def test_it_is_added_to_the_summary_of_a_workflow_run(tmp_path):
