@@ -113,7 +113,7 @@ def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
     monkeypatch.setattr(chat_texts, "PROMPTS", 24)
     out = tmp_path / "draft"
     arguments = ["build", str(out), "--target", str(folder), "--minutes", "0.1", "--rows", "12"]
-    arguments += ["--new-tokens", "12", "--batch-tokens", "800", "--held-out", "10"]
+    arguments += ["--new-tokens", "12", "--batch-tokens", "800", "--held-out", "8"]
     monkeypatch.setattr(sys, "argv", arguments)
     assert build_smollm2.main() == 0
     draft = read_checkpoint(out)
@@ -133,5 +133,5 @@ def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
         "own conversations",
     }
     assert len(record["validation"]["accuracy"]) == 5
-    assert len(record["held_out"]["by_category"]) == 10
+    assert len(record["held_out"]["by_category"]) == 8
     assert 1.0 <= record["held_out"]["acceptance_length"] <= 4.0
