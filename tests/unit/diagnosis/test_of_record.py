@@ -129,6 +129,47 @@ def test_a_red_acceptance_is_concluded():
     assert "wiring: the draft was trained on [embedding, 1, 3], fed [1, 3, 5]" in text
 
 
+def test_a_speed_that_was_measured_and_is_invalid_is_told_with_its_break_even():
+    unsettled = ("warm-up rounds never agreed",)
+    none = server(NONE.id, 84.9, base=None, invalid=unsettled)
+    slow = server(SLOW.id, 51.8, 2.057, invalid=unsettled)
+    text = "test_greedy_text_equals_no_speculation"
+    said = {text: f"{SLOW.id}: 10 of 32 greedy texts differ\nand more"}
+    red = replace(slow, outcomes={text: "failed", "test_throughput": "passed"}, messages=said)
+    assert diagnose_record(record(none, red), [], []).splitlines() == [
+        NONE.id,
+        "  speed: 84.9 tok/s = acceptance length 1.000 x 84.9 verify steps/s; measured, and "
+        "invalid because warm-up rounds never agreed",
+        SLOW.id,
+        "  test_greedy_text_equals_no_speculation failed: 10 of 32 greedy texts differ",
+        "  speed: 51.8 tok/s = acceptance length 2.057 x 25.2 verify steps/s; measured, and "
+        "invalid because warm-up rounds never agreed",
+        "  break-even: acceptance length 3.37; here 2.06 (-1.31): 0.61x the speed of "
+        f"{NONE.id}, by invalid boots of {SLOW.id} and {NONE.id}",
+    ]
+
+
+def test_a_server_that_was_never_booted_says_why():
+    pair = "test_pair_and_flags_fit"
+    said = {pair: "ModelError: nowhere: no such model folder (/nowhere)"}
+    spec = {"reference_id": NONE.id, "speculation": DRAFT}
+    never = ServerRecord(SLOW.id, spec, outcomes={pair: "failed"}, messages=said)
+    assert diagnose_record(record(NONE, never), [SLOW.id], []).splitlines() == [
+        SLOW.id,
+        "  test_pair_and_flags_fit failed: ModelError: nowhere: no such model folder (/nowhere)",
+        "  speed: not measured: no boot became ready",
+    ]
+
+
+def test_the_acceptance_length_is_told_without_a_speed():
+    sample = read_record(RECORD).servers["tiny/eagle3-s3k1d4/graph"].last.acceptance
+    seen = replace(SLOW, boots=(BootRecord(0, acceptance=sample),))
+    assert diagnose_record(record(NONE, seen), [SLOW.id], []).splitlines()[1:] == [
+        f"  acceptance length {sample.length:.3f}",
+        "  speed: not measured",
+    ]
+
+
 def test_a_server_that_is_not_in_the_record_is_refused():
     with pytest.raises(BaselineError, match="--server tiny/y: the record of .* holds kimi/none/g"):
         diagnose_record(record(NONE), ["tiny/y"], [])

@@ -98,6 +98,12 @@ FAULTS = [
     Fault(
         "draft-class", "takes one", draft=lambda: llama_8b(num_hidden_layers=32), version="0.5.11"
     ),
+    Fault(
+        "other-target",
+        "trained for a target of other weights",
+        edit=lambda draft: draft.metadata.update({"eagle3.target_sha256": "0" * 64}),
+        severity="warning",
+    ),
     # widths and number of states
     Fault("fc-width", "12288-wide", edit=shape("fc.weight", 4096, 4096)),
     Fault("fc-width", "24576-wide", LLAMA_70B, own_embedding, edit=shape("fc.weight", 6144, 18432)),
