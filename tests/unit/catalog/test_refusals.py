@@ -123,6 +123,11 @@ def test_keys_and_names(refusal: Refusal, text: str, message: str) -> None:
             "did you mean 'EAGLE3'?",
         ),
         (
+            'algorithm = "EAGLE4"',
+            "algorithm: expected one of EAGLE, EAGLE3, NEXTN, STANDALONE, got 'EAGLE4'; "
+            "did you mean 'EAGLE3'?",
+        ),
+        (
             "algorithm = 3",
             "algorithm: expected one of EAGLE, EAGLE3, NEXTN, STANDALONE, got 3",
         ),

@@ -101,6 +101,7 @@ FAULTS = [
     Fault(
         "other-target",
         "trained for a target of other weights",
+        Model(LLAMA_8B.config, {"model.norm.weight": (4096,)}),
         edit=lambda draft: draft.metadata.update({"eagle3.target_sha256": "0" * 64}),
         severity="warning",
     ),
