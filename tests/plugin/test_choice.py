@@ -69,6 +69,36 @@ def test_a_wrong_choice_is_one_clear_error(run_pytest, arguments, words):
     assert len(run.err.strip().splitlines()) <= 4, run.err
 
 
+@pytest.mark.parametrize(("has", "asked"), [("gpu", "cpu"), ("cpu", "gpu")])
+def test_a_device_that_no_server_of_the_profile_has(run_pytest, tmp_path, has, asked):
+    (tmp_path / "mine.toml").write_text(
+        f'[target]\npath = "builtin:tiny"\n[defaults]\ndevices = "{has}"\n[[servers]]\n'
+    )
+    run = run_pytest(SUITE, "-m", asked, "--profiles", str(tmp_path / "mine.toml"))
+    assert run.code == USAGE_ERROR, run.text
+    assert f"-m {asked}: mine has no server for " in run.err
+    assert 'devices = ["cpu", "gpu"]' in run.err
+    assert "draftgate: profile mine; 1 server chosen" in run.out
+
+
+def test_a_target_without_a_tokenizer_is_told_before_the_boot(run_pytest, tmp_path):
+    """The built-in pair has none; its profile says so, and this one does not."""
+    profile = tmp_path / "mine.toml"
+    lines = ['[target]\npath = "builtin:tiny"\n[defaults]\ndevices = "cpu"']
+    profile.write_text("\n".join([*lines, "[[servers]]"]))
+    run = run_pytest(SUITE, "--profiles", str(profile))
+    assert run.code == 1, run.text
+    assert "mine/none/cpu was not booted: [tokenizer] " in run.out
+    assert "holds no tokenizer" in run.out
+    assert "skip_tokenizer = true" in run.out
+
+    profile.write_text("\n".join([*lines, "skip_tokenizer = true", "[[servers]]"]))
+    run = run_pytest(SUITE, "--profiles", str(profile))
+    assert run.code == 1, run.text
+    assert "rendering chat prompts with the tokenizer of" in run.out
+    assert "if it has no tokenizer at all, as input_ids" in run.out
+
+
 def test_an_interpreter_without_sglang(run_pytest, interpreter):
     run = run_pytest(SUITE, "--server-python", str(interpreter()))
     assert run.code == USAGE_ERROR

@@ -44,8 +44,8 @@ def test_ten_lines_give_two_fully_resolved_servers(load: Load, tmp_path: Path) -
         acceptance_ceiling=None,
         boot_timeout_s=900.0,
         host="127.0.0.1",
-        prompts=Prompts("builtin:english", 32, 256),
-        throughput=Throughput(8, 256, 1, 5, True),
+        prompts=Prompts("builtin:english", 32, 128),
+        throughput=Throughput(8, 128, 1, 5, True),
         reference_id=None,
     )
     chain = dataclasses.replace(
@@ -154,8 +154,8 @@ cpu = { prompts = { count = 2 }, throughput = { concurrency = 3 } }
     gpu, cpu = profile.servers
     assert gpu.prompts == Prompts("p.jsonl", 4, 64)
     assert cpu.prompts == Prompts("p.jsonl", 2, 64)
-    assert gpu.throughput == Throughput(8, 256, 2, 3, False)
-    assert cpu.throughput == Throughput(8, 256, 3, 3, True)
+    assert gpu.throughput == Throughput(8, 128, 2, 3, False)
+    assert cpu.throughput == Throughput(8, 128, 3, 3, True)
 
 
 def test_trained_on_takes_ids_and_the_embedding(load: Load) -> None:

@@ -1,0 +1,52 @@
+"""Who turns text into tokens is settled before the boot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.catalog.select import load_profiles
+from fixtures.client import Prompt
+from fixtures.errors import PreflightError
+from fixtures.models.checkpoint import read_checkpoint
+from fixtures.models.location import locate
+from fixtures.preflight.tokenizer import require_token_ids, require_tokenizer
+
+IDS = Prompt(id="a", input_ids=(1, 2), text=None, category="")
+TEXT = Prompt(id="b", input_ids=None, text="two", category="")
+
+
+@pytest.fixture
+def tiny():
+    return load_profiles([])["tiny"].servers[0]
+
+
+@pytest.fixture
+def target(tmp_path):
+    folder = locate("builtin:tiny").folder
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).symlink_to(folder / name)
+    return read_checkpoint(tmp_path)
+
+
+def test_a_target_without_one_needs_skip_tokenizer(tiny, target):
+    require_tokenizer(tiny, target)
+    with pytest.raises(PreflightError, match="holds no tokenizer") as told:
+        require_tokenizer(replace(tiny, skip_tokenizer=False), target)
+    assert "skip_tokenizer = true" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "tiktoken.model", "vocab.json", "qwen.tiktoken"]
+)
+def test_any_file_of_a_tokenizer_counts(tiny, target, name):
+    (target.folder / name).touch()
+    require_tokenizer(replace(tiny, skip_tokenizer=False), target)
+
+
+def test_a_server_without_one_is_sent_token_ids(tiny):
+    require_token_ids(tiny, [IDS])
+    require_token_ids(replace(tiny, skip_tokenizer=False), [IDS, TEXT])
+    with pytest.raises(PreflightError, match="prompt 'b' of builtin:tiny is text"):
+        require_token_ids(tiny, [IDS, TEXT])
