@@ -38,7 +38,6 @@ EXPECTED = {
     "test_acceptance_length": "passed",
     "test_throughput": "passed",
     "test_throughput_is_that_of_the_baseline": "skipped",
-    "test_graphs_are_used_as_asked": "skipped",
 }
 KEY = "key-of-somebody-else"
 USAGE_ERROR = 4

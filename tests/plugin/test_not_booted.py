@@ -42,7 +42,7 @@ def test_what_is_wrong_with_a_pair_is_said_once(stand_in, tmp_path, wrong, words
 def test_a_target_that_is_nowhere_is_said_once_by_each_server(stand_in, tmp_path):
     wrong = PROFILE.replace('path = "builtin:tiny"\n[drafts', 'path = "nowhere/of/mine"\n[drafts')
     (tmp_path / "mine.toml").write_text(wrong)
-    run = stand_in.run("-rs", "-k", f"{PAIR} or asked or acceptance or graphs_are")
+    run = stand_in.run("-rs", "-k", f"{PAIR} or asked or acceptance or greedy")
     first = "test_server_runs_what_was_asked_for"
     assert run.out.count("nowhere/of/mine: no such model folder") >= 2
     assert {f"not booted: see {PAIR}", f"not booted: see {first}"} == reasons(run)

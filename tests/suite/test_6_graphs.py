@@ -12,6 +12,7 @@ from fixtures.gate.graphs import (
 )
 
 
+@pytest.mark.on_gpu
 def test_graphs_are_used_as_asked(spec, subject, judged):
     subject.acceptance_run  # noqa: B018 - decode lines appear in the log once something decoded
     log = subject.server.log_text()

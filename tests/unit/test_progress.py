@@ -45,3 +45,11 @@ def test_nothing_is_kept_without_a_store_and_junk_in_it_does_no_harm() -> None:
     BootProgress(ID, told.append, None).ready(1.0, {"imports": 1.0})
     BootProgress(ID, told.append, Kept({f"draftgate/phases/{ID}": "junk"}))("imports", 0.0)
     assert told == ["tiny/none/cpu    1.0 s  ready", "tiny/none/cpu    0.0 s  imports"]
+
+
+def test_ctrl_c_in_a_boot_says_what_it_came_into() -> None:
+    told: list[str] = []
+    boot = BootProgress(ID, told.append, None)
+    boot("weights", 3.0)
+    boot.interrupted()
+    assert told[-1] == "tiny/none/cpu  interrupted in its boot: weights"

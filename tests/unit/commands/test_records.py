@@ -97,3 +97,28 @@ def test_a_folder_to_read_is_there(record, capsys, tmp_path, words):
     given = [record if word == "RECORD" else word for word in words]
     said = refusal(capsys, *given, tmp_path / "absent")
     assert said == f"draftgate: {words[-1]} {tmp_path}/absent: no such folder\n"
+
+
+def test_of_a_sessions_folder_its_record_is_meant(record, capsys):
+    assert main(["show", str(record.parent)]) == 0
+    by_folder = capsys.readouterr().out
+    assert main(["show", str(record)]) == 0
+    assert by_folder == capsys.readouterr().out
+
+
+def test_what_is_no_record_is_never_said_to_be_deleted(capsys, tmp_path):
+    for name, text in (("acme.toml", '[target]\npath = "mine"\n'), ("README.md", "# Mine\n")):
+        (tmp_path / name).write_text(text)
+        for command in ("show", "report"):
+            said = refusal(capsys, command, tmp_path / name)
+            assert f"{tmp_path / name}: not a record of draftgate" in said
+            assert "delete" not in said
+
+
+def test_a_printed_table_that_nobody_watches_cuts_nothing(tmp_path, capsys):
+    whole = states.green()
+    long = "mine/" + "a-draft-of-a-very-long-name-" * 6 + "s3k1d4/graph"
+    server = replace(next(iter(whole.servers.values())), id=long)
+    write_record(replace(whole, servers={long: server}), tmp_path / "record.json")
+    assert main(["show", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[0] == long

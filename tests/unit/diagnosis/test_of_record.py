@@ -210,3 +210,11 @@ def test_the_command_reads_a_record(capsys, tmp_path):
 def test_the_command_refuses_what_does_not_go_together(capsys, arguments, words):
     assert main(["diagnose", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(capsys):
+    pair = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]
+    assert main(["diagnose", "--url", "http://127.0.0.1:1", *pair]) == 2
+    said = capsys.readouterr().err
+    assert "http://127.0.0.1:1/server_info cannot be reached (ConnectionError)" in said
+    assert "HTTPConnectionPool" not in said

@@ -92,7 +92,8 @@ def test_a_write_that_fails_leaves_the_old_record(written, monkeypatch):
     [
         ("", "not a whole JSON object"),
         ('{"schema": 2, "ses', "not a whole JSON object"),
-        ("[]", "not a whole JSON object"),
+        ("[]", "not a record of draftgate: it holds no JSON object"),
+        ("# README", "not a record of draftgate: .* give a session's folder"),
         ('{"schema": 99}', "schema 99, .* reads schema 2; it is of a newer draftgate: upgrade"),
         ('{"schema": 1}', "schema 1, .* reads schema 2; it is of an older .*: measure again"),
         ('{"benchmarks": []}', "not a record of draftgate: it names no schema"),

@@ -47,6 +47,13 @@ class TestOutput:
         assert lint(*TINY, *flags, "16", "--context-length", "1024") == 0
         assert "warning [draft-numbers] with topk 1 SGLang serves 4" in capsys.readouterr().out
 
+    def test_flags_without_the_dashes_before_them(self, capsys):
+        with pytest.raises(SystemExit, match="2"):
+            lint(*TINY, "--speculative-algorithm", "EAGLE3")
+        said = capsys.readouterr().err
+        assert "--speculative-algorithm" in said
+        assert "; flags of SGLang stand behind --" in said
+
     def test_json(self, capsys):
         assert lint("--json", *TINY, "--", *TOLD.replace("EAGLE3", "EAGLE").split()) == 1
         printed = json.loads(capsys.readouterr().out)

@@ -64,6 +64,12 @@ def test_a_short_series_says_nothing():
     assert trends_of(series(*noise(7))) == []
 
 
+def test_without_series_the_sessions_that_are_needed_are_told():
+    assert render_trends([]) == (
+        "no server was measured in 8 sessions yet; of fewer, nothing is said"
+    )
+
+
 def test_the_command(tmp_path, capsys):
     for index in range(24):
         slower = {SERVER: 0.1} if index >= 12 else {}
