@@ -34,6 +34,16 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "generate": ("POST", "/generate", GENERATE),
     "generate_batch": ("POST", "/generate", {**GENERATE, "input_ids": [PROMPT, PROMPT[::-1]]}),
     "generate_hidden": ("POST", "/generate", {**GENERATE, "return_hidden_states": True}),
+    "generate_logprobs": (
+        "POST",
+        "/generate",
+        {
+            "input_ids": PROMPT,
+            "sampling_params": {**SAMPLING, "max_new_tokens": 1},
+            "return_logprob": True,
+            "top_logprobs_num": 2,
+        },
+    ),
     "generate_stream": ("POST", "/generate", {**GENERATE, "stream": True}),
     "generate_nothing": ("POST", "/generate", {"sampling_params": SAMPLING}),
     "unknown_path": ("GET", "/nowhere", None),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.gate.acceptance import judge_cached, judge_length, judge_text
+from fixtures.gate.acceptance import judge_cached, judge_length
 from fixtures.gate.acceptance_change import judge_change
 from fixtures.gate.history import acceptance_of, baseline_of
+from fixtures.gate.text import judge_text
 from fixtures.preflight.environment import simulated_by
 
 
@@ -19,7 +20,8 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
     reference = session.exchange.get(spec.reference_id, "texts")
     if reference is None:
         pytest.skip(f"not measured: {spec.reference_id or 'a reference server'} was not run")
-    judged(judge_text(texts, reference, spec.reference_id, exact=spec.exact_text))
+    partings = subject.partings_from(reference)
+    judged(judge_text(texts, reference, spec.reference_id, partings, exact=spec.exact_text))
 
 
 @pytest.fixture

@@ -156,11 +156,16 @@ class Handler(BaseHTTPRequestHandler):
         count -= faults.begins(generation, "too_few_tokens")
         answers = list(self.scheduler.generate(prompt, count, self.pose.num_steps))
         steps = [answer["tokens"] for answer in answers]
+        if steps[1:] and self.pose.num_steps and faults.begins(generation, *self.pose.gaps):
+            self.pose.change_text(prompt, steps)
         self.pose.count(steps)
         faults.log(self.pose.decode_line(steps))
+        name = "generate_logprobs" if request.get("return_logprob") else "generate"
         meta = self.pose.meta_info(
-            recorded("generate")["json"]["meta_info"], prompt, steps, answers[0]["cached_tokens"]
+            recorded(name)["json"]["meta_info"], prompt, steps, answers[0]["cached_tokens"]
         )
+        if request.get("return_logprob"):
+            meta |= self.pose.logprobs(prompt, steps)
         if request.get("return_hidden_states"):
             meta["hidden_states"] = self.pose.hidden_states(prompt, steps)
         if faults.begins(generation, "missing_counters"):

@@ -7,7 +7,9 @@ import os
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from . import faults
 
 RECORDED = Path(__file__).parent.parent / "recorded"
 VERSION = os.environ.get("FAKE_SGLANG_VERSION", "0.5.23")
@@ -56,10 +58,15 @@ def _value(word: str) -> object:
 class Pose:
     """One server's arguments and what it counted so far."""
 
+    gaps: ClassVar[dict[str, float]] = {"near_tie": 0.03, "other_text": 3.0}
+    """Faults that change a text in its last token: nats between that token and the right one."""
+
     def __init__(self, argv: list[str]) -> None:
         self.args = resolve(argv)
         self.tokens, self.verify_steps = (17, 10) if self.num_steps else (0, 0)
         """Of speculation; at first those of the warm-up that SGLang does itself."""
+        self.right: dict[tuple[int, ...], int] = {}
+        """By what came before it: the token in whose place `change_text` put another."""
 
     @property
     def num_steps(self) -> int:
@@ -143,6 +150,19 @@ class Pose:
             for key, value in template.items()
             if self.num_steps or not key.startswith("spec_")
         }
+
+    def change_text(self, prompt: list[int], steps: list[list[int]]) -> None:
+        """Another last token than the right one."""
+        *before, last = (token for step in steps for token in step)
+        self.right[(*prompt, *before)] = last
+        steps[-1][-1] = last ^ 1
+
+    def logprobs(self, prompt: list[int], steps: list[list[int]]) -> dict[str, Any]:
+        """The two likeliest tokens in the first place: the right one, and the one it could be."""
+        right = self.right.get(tuple(prompt), steps[0][0])
+        gap = self.gaps.get(faults.fault, 3.0)
+        top = [[-0.5, right, None], [-0.5 - gap, right ^ 1, None]]
+        return {"output_token_logprobs": top[:1], "output_top_logprobs": [top]}
 
     def hidden_states(self, prompt: list[int], steps: list[list[int]]) -> list[Any]:
         """One block of rows for the prompt, then one row a token, as wide as the draft's input."""

@@ -197,6 +197,34 @@ def test_wrong_counters(serve, meta, error, words):
         client(server).generate(PROMPTS[:1], max_new_tokens=6)
 
 
+def test_the_likeliest_next_tokens(serve):
+    top = {"output_top_logprobs": [[[-0.5, 17, None], [-0.75, 44, None]]]}
+    server = serve(lambda _, body: (200, reply(body, **top, spec_verify_ct=0)))
+    assert client(server).likeliest(PROMPTS[0], count=2) == {17: -0.5, 44: -0.75}
+    ((_, body, _),) = server.seen
+    assert body == {
+        "input_ids": [1, 2, 3],
+        "sampling_params": {"temperature": 0.0, "max_new_tokens": 1, "ignore_eos": True},
+        "return_logprob": True,
+        "top_logprobs_num": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ({}, "prompt a: the reply holds no output_top_logprobs"),
+        ({"output_top_logprobs": []}, "no output_top_logprobs"),
+        ({"output_top_logprobs": [None]}, "no output_top_logprobs"),
+        ({"output_top_logprobs": [[[-0.5, 17, None]]]}, "asked for 2 likeliest tokens, told {17"),
+    ],
+)
+def test_a_server_that_does_not_tell_the_likeliest(serve, meta, words):
+    server = serve(lambda _, body: (200, reply(body, **meta)))
+    with pytest.raises(BadReply, match=words):
+        client(server).likeliest(PROMPTS[0], count=2)
+
+
 def test_counters_of_every_version(serve):
     meta = {"spec_accept_token_num": 3, "spec_accept_histogram": [1, 1, 1]}
     (old,) = client(serve(lambda _, b: (200, reply(b, **meta)))).generate(

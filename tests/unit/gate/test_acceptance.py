@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import pytest
 
-from fixtures.gate.acceptance import judge_cached, judge_length, judge_text
+from fixtures.gate.acceptance import judge_cached, judge_length
 from fixtures.gate.verdict import Status
 from fixtures.measure.samples import AcceptanceSample, PromptSample
 
@@ -101,25 +101,6 @@ def test_a_run_without_verify_steps_is_not_judged():
     run = AcceptanceSample((PromptSample("a", 128, None, 0, ""),), 128, 8, "", None)
     with pytest.raises(ValueError, match="no verify steps"):
         length(run)
-
-
-def text(now, reference, *, exact=True):
-    return judge_text(now, reference, "tiny/none/cpu", exact=exact)
-
-
-def test_text():
-    texts = {"a": (1, 2, 3), "b": (4, 5, 6)}
-    assert text(texts, dict(texts)).status is Status.PASS
-    other = {"a": (1, 2, 3), "b": (4, 9, 6)}
-    verdict = text(other, texts)
-    assert verdict.status is Status.FAIL
-    assert verdict.reasons[0].startswith(
-        "1 of 2 greedy texts differ from tiny/none/cpu's; the first is prompt b, at generated "
-        "token 1."
-    )
-    assert text(other, texts, exact=False).status is Status.NOT_GATED
-    assert text({"a": (1, 2, 3)}, texts).status is Status.FAIL
-    assert text({"a": (1, 2), "b": (4, 5, 6)}, texts).status is Status.FAIL
 
 
 def cached(*steps, tokens=4):
