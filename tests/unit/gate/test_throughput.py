@@ -166,6 +166,16 @@ def test_invalid_boots(make_record, history):
     assert two_of_three.status is Status.PASS
 
 
+def test_what_was_never_timed_is_not_unstable(make_record, history):
+    now = make_record()
+    server = now.servers[SPEC]
+    untimed = replace(server, boots=(replace(server.boots[0], throughput=None),))
+    for boots, told in ((untimed.boots, "no round was timed"), ((), "it was not booted")):
+        servers = {**now.servers, SPEC: replace(server, boots=boots)}
+        found = judge_speed(replace(now, servers=servers), SPEC, history(*TWELVE))
+        assert {(v.status, v.reasons) for v in found} == {(Status.NOT_MEASURED, (told,))}
+
+
 @pytest.mark.parametrize("speed", [math.nan, math.inf, 0.0])
 def test_what_is_no_number_never_passes(make_record, history, speed):
     now = make_record()
