@@ -39,3 +39,14 @@ def test_sound_rounds_have_no_problem():
 )
 def test_what_makes_a_boot_invalid(rounds, words):
     assert words in boot_problems(rounds)[0]
+
+
+def test_a_late_first_round_has_two_possible_causes_and_the_load_is_told():
+    late = sample(2.0, 1.0, 1.0)
+    told = "the first round took 2.00 s, the median 1.00 s: something was still compiled, or others"
+    assert boot_problems(late) == (f"{told} used the machine",)
+    busy = replace(late, load=9.31, settled=False)
+    assert boot_problems(busy) == (
+        "warm-up rounds never agreed (load average here: 9.3)",
+        f"{told} used the machine (load average here: 9.3)",
+    )
