@@ -121,7 +121,7 @@ def test_with_the_observers_nothing_but_the_log_is_missing(run_pytest, eagle3, t
     url = eagle3("--enable-return-hidden-states", *hooks.probe_flags(folder))
     run = run_pytest("tests/suite", "--attach", f"{SPECULATING}={url}", "-k", "not throughput")
     assert run.code == 0, run.text
-    assert "ok 192   ok [1, 3, 5]" in run.out
+    assert "ok 192  ok [1, 3, 5]" in run.out
     assert run.out.count("not checked: ") == 1
     assert f"the log of {url} cannot be read from here" in run.out
 

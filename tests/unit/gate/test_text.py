@@ -35,12 +35,12 @@ def test_equal_texts_pass():
 
 
 def test_near_ties_pass_and_are_counted():
-    verdict = judge(near(B), near(C, 0.125))
+    verdict = judge(near(B), near(C, 0.625))
     assert (verdict.status, verdict.value, verdict.unit) == (Status.PASS, 2, "near ties")
     assert verdict.reasons == (
         "2 of 3 greedy texts differ from tiny/none/cpu's, all at near ties of the target (below "
-        "0.25 nats), where rounding chooses; the widest is prompt c, at generated token 2: 2, "
-        "there 9, 0.125 nats apart",
+        "0.75 nats), where rounding chooses; the widest is prompt c, at generated token 2: 2, "
+        "there 9, 0.625 nats apart",
     )
 
 
@@ -48,7 +48,7 @@ def test_near_ties_pass_and_are_counted():
     ("likeliest", "words"),
     [
         ({5: -0.1, 9: -2.6}, "prompt b, at generated token 1: 9, there 5, 2.500 nats apart."),
-        ({9: -0.25, 5: -0.5}, "9, there 5, 0.250 nats apart."),
+        ({9: -0.25, 5: -1.0}, "9, there 5, 0.750 nats apart."),
         ({5: -0.1, 7: -0.2}, "9, there 5, and the target's likeliest are 5 and 7, 0.100 nats"),
     ],
 )
