@@ -87,8 +87,9 @@ def test_a_shard_holds_what_its_servers_are_compared_with(run_pytest, shard, dra
     assert collected(run) == ["tiny/none/cpu", *(f"tiny/{draft}/cpu" for draft in drafts)]
 
 
-def test_an_empty_shard_says_so_and_is_no_failed_job(stand_in, tmp_path):
-    run = stand_in.run("--require-baseline", "--shard", "1/2")
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_empty_shard_says_so_and_is_no_failed_job(stand_in, tmp_path, workers):
+    run = stand_in.run("--require-baseline", "--shard", "1/2", "-n", workers)
     assert run.code == 0
     assert f"--shard 1/2 holds no server: 1 to share ({SPEC})" in run.out
     assert not (tmp_path / "artifacts").exists()
