@@ -48,3 +48,14 @@ def test_a_target_that_is_nowhere_is_said_once_by_each_server(stand_in, tmp_path
     assert {f"not booted: see {PAIR}", f"not booted: see {first}"} == reasons(run)
     for server in stand_in.record().servers.values():
         assert len([o for o in server.outcomes.values() if o in ("failed", "error")]) == 1
+
+
+def test_flags_of_every_server_are_looked_at_before_any_lease(stand_in, tmp_path):
+    wrong = PROFILE.replace("[defaults]", '[defaults]\nargs = ["--disable-radix-cach"]')
+    (tmp_path / "mine.toml").write_text(wrong)
+    run = stand_in.run("-rs", "-k", f"{PAIR} or asked or greedy")
+    first = "test_server_runs_what_was_asked_for"
+    assert {f"not booted: see {PAIR}", f"not booted: see {first}"} == reasons(run)
+    record = stand_in.record()
+    assert "no option --disable-radix-cach" in record.servers[NONE].messages[first]
+    assert record.first_launch_s is None
