@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fixtures.report.page import render_page
-from fixtures.report.rows import speed_up_of
+from fixtures.report.rows import EXPLAINED_IN, speed_up_of
 from tests import states
 
 STATES = ("green", "red", "nothing", "sixty", "real")
@@ -135,6 +135,77 @@ def test_what_nobody_judged(rendered):
     assert "no baseline, 8 servers" in words
     assert "not measured, tiny/embed-s3k1d4/eager needs SGLang >=0.5.22, here is 0.5.16" in words
     assert "What is red" not in words
+
+
+def test_every_reason_why_nobody_judged_is_told(rendered):
+    record, text = rendered["real"]
+    words = " ".join(Page(text).words.split())
+    missing = [
+        (id_, verdict)
+        for id_, server in record.servers.items()
+        for verdict in server.verdicts
+        if verdict.status == "no baseline"
+    ]
+    assert len(missing) == 8
+    for id_, verdict in missing:
+        assert f"{id_}: {verdict.metric}: {verdict.reasons[0]}" in words
+
+
+def test_what_was_served_and_how_much(rendered):
+    words = Page(rendered["real"][1]).words
+    for fact in (
+        "targetbuiltin:tiny",
+        "draftbuiltin:tiny-eagle3",
+        "acceptance and text32 prompts of builtin:tiny, 128 tokens each",
+        "speed8 of those prompts, 64 tokens each, 1 at once, 3 rounds, 1 boot",
+    ):
+        assert fact in words
+    assert "How they were started" not in words  # the record of those days holds no command
+
+
+def test_facts_that_differ_say_whose_they_are():
+    record = states.real()
+    server = record.servers[states.SLOW]
+    twice = replace(server, boots=server.boots * 2)
+    words = Page(render_page(replace(record, servers={**record.servers, server.id: twice}))).words
+    assert "3 rounds, 2 boots (eagle3-s3k1d4/graph)" in words
+    assert "3 rounds, 1 boot (none/graph and 6 more)" in words
+
+
+def test_the_command_line_is_behind_a_fold():
+    record = states.real()
+    id_, server = next(iter(record.servers.items()))
+    boot = replace(server.last, command=("python -m sglang.launch_server --tp 1",))
+    text = render_page(replace(record, servers={id_: replace(server, boots=(boot,))}))
+    fold = text.split("<summary>How they were started</summary>")[1].split("</details>")[0]
+    assert "<pre>python -m sglang.launch_server --tp 1</pre>" in fold
+
+
+def test_speculation_that_is_slower_than_none_is_said(rendered):
+    record, text = rendered["real"]
+    words = Page(text).words
+    for id_, server in record.servers.items():
+        gain = speed_up_of(record, server) if server.spec["speculation"] else None
+        said = f"{id_.partition('/')[2]}: speculation is slower than none"
+        assert (said in words) == (gain is not None and round(gain, 2) < 1)
+    assert "eagle3-s3k4d8/graph: speculation is slower than none: 0.84 × its speed." in words
+
+
+def test_a_red_test_names_the_section_that_explains_it(rendered):
+    words = Page(rendered["red"][1]).words
+    for where in (
+        "docs/gate.md, “The rule”",
+        "docs/faults.md, “Who is guilty”",
+        "docs/faults.md, “What a red test means”",
+    ):
+        assert f"What it means: {where}" in words
+
+
+def test_the_sections_that_explain_a_red_test_are_there():
+    suite = "\n".join(file.read_text() for file in (states.ROOT / "tests/suite").glob("*.py"))
+    for test, (page, section) in EXPLAINED_IN.items():
+        assert f"def {test}(" in suite
+        assert f"\n## {section}\n" in (states.ROOT / "docs" / page).read_text()
 
 
 def test_differences_since_the_baseline():
