@@ -19,6 +19,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background jobs ignore Ctrl-C, and so would every process that the tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# gguf and transformers take it where there is one, no test needs it, and pytest may end in a
+# segmentation fault when Python unloads its SWIG module (sentencepiece 0.2.1, Python 3.11).
+sys.modules.setdefault("sentencepiece", None)  # type: ignore[arg-type]
+
 
 @dataclass
 class Run:
