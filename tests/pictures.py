@@ -18,7 +18,7 @@ from tests.chromium import screenshot
 PICTURES = states.ROOT / "docs" / "pictures"
 COLORS = 64
 TAKEN = (
-    ("red", 1400, 1240, False),
+    ("red", 1400, 1560, False),
     ("red", 360, 1240, True),
     ("green", 1400, 1240, True),
     ("green", 360, 1240, False),
