@@ -48,6 +48,8 @@ class Fault:
     env: Mapping[str, str] = field(default_factory=dict)
     timed: bool = False
     """Whether accepted sessions are needed, and the speed is measured."""
+    warned: str = ""
+    """Words of a warning before the boot, which stops nothing."""
 
 
 START = "boot"
@@ -129,6 +131,7 @@ FAULTS: Mapping[str, Fault] = {
         None,
         Check(ACCEPTANCE, "draft quality: the draft was trained for another target"),
         plant_target=planted.another_target,
+        warned="trained for a target of other weights than this one",
     ),
     "fc-permuted": checkpoint("columns of `fc` permuted", planted.fc_columns_permuted, SAME_ALONE),
     "fc-swapped": checkpoint("chunks of `fc` swapped", planted.fc_chunks_swapped, SAME_ALONE),
