@@ -92,6 +92,13 @@ def test_a_target_without_a_tokenizer_is_told_before_the_boot(run_pytest, tmp_pa
     assert "holds no tokenizer" in run.out
     assert "skip_tokenizer = true" in run.out
 
+    draft = '[drafts.one]\npath = "builtin:tiny-eagle3"\n'
+    server = '[[servers]]\ndraft = "one"\nnum_steps = 3\ntopk = 1\nnum_draft_tokens = 4\n'
+    profile.write_text("\n".join([*lines, draft, server]))
+    run = run_pytest(SUITE, "--profiles", str(profile), "-k", "pair_and_flags")
+    assert run.code == 1, run.text
+    assert "FAILED tests/suite/test_1_pair.py::test_pair_and_flags_fit" in run.out
+
     profile.write_text("\n".join([*lines, "skip_tokenizer = true", "[[servers]]"]))
     run = run_pytest(SUITE, "--profiles", str(profile))
     assert run.code == 1, run.text
