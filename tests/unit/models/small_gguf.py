@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, quants
 
+from fixtures.models.gguf_llama import convert
+
 HIDDEN, HEADS, KV_HEADS, INNER = 64, 4, 2, 96
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 MERGES = ["h e", "l l", "he ll", "Ġ hell"]
@@ -102,3 +104,10 @@ def quantization(name: str) -> GGMLQuantizationType:
     if "norm" in name:
         return GGMLQuantizationType.F32
     return GGMLQuantizationType.Q8_0 if "embed" in name else GGMLQuantizationType.Q4_1
+
+
+def converted(made: Path) -> Path:
+    """Its Llama folder, made in `made` beside the GGUF file."""
+    write_gguf(made / "small.gguf", weights())
+    convert(made / "small.gguf", made / "model")
+    return made / "model"

@@ -15,10 +15,7 @@ from tests.unit.models import small_gguf as small
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("gguf")
-    small.write_gguf(made / "small.gguf", small.weights())
-    convert(made / "small.gguf", made / "model")
-    return made / "model"
+    return small.converted(tmp_path_factory.mktemp("gguf"))
 
 
 def test_every_weight_is_the_dequantized_one_in_its_own_row(folder: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.gguf_llama import convert
 from fixtures.models.safetensors_header import read_header
 from tests.unit.models import small_gguf
 
@@ -23,10 +22,7 @@ from fixtures.models.training.network import Draft, Shape, initialize  # noqa: E
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("small")
-    small_gguf.write_gguf(made / "small.gguf", small_gguf.weights())
-    convert(made / "small.gguf", made / "model")
-    return made / "model"
+    return small_gguf.converted(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="module")
