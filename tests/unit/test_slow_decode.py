@@ -35,7 +35,8 @@ def test_a_decode_step_is_longer_by_the_share(clock):
 
     def batch(seconds, decode=True):
         mode = SimpleNamespace(is_decode=lambda: decode)
-        return SimpleNamespace(seconds=seconds, forward_mode=mode)
+        on_cpu = SimpleNamespace(is_cuda=False)
+        return SimpleNamespace(seconds=seconds, forward_mode=mode, seq_lens=on_cpu)
 
     clock.module._slow_down(Scheduler, 0.10)
     scheduler = Scheduler()
