@@ -20,6 +20,7 @@ def test_switches_of_the_caller_never_reach_the_server(make_spec: MakeSpec) -> N
         "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",
         "PYTEST_CURRENT_TEST": "x",
         "PYTHONSTARTUP": "/home/me/.pythonrc",
+        "PYTHONDONTWRITEBYTECODE": "1",
         "CUDA_LAUNCH_BLOCKING": "1",
     }
     kept = {"PATH": "/usr/bin", "HF_HOME": "/hf", "SGLANG_CACHE_DIR": "/c", "HTTP_PROXY": "p:1"}
