@@ -4,6 +4,7 @@
 
     python -m tests.gate.proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
     python -m tests.gate.proof ab [PERCENT ...]       draftgate ab, pairs of boots
+    python -m tests.gate.proof --pace 100 ...         steps of at least 100 ms
 
 `screen` accepts sessions of one server until there is a limit, runs five more that must not be red,
 and one for each planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and
@@ -14,6 +15,7 @@ tests/gate/slow_decode.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -26,7 +28,7 @@ from fixtures.gate.screen import MIN_SESSIONS
 from fixtures.gate.verdict import Status
 from fixtures.measure.record import ServerRecord, VerdictEntry
 from fixtures.measure.record_file import read_record
-from tests.gate.slow_decode import PERCENT, SITE
+from tests.gate.slow_decode import PACE_MS, PERCENT, SITE
 
 ROOT = Path(__file__).parents[2]
 PROFILE = Path(__file__).parent / "proof.toml"
@@ -40,7 +42,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gate.proof")
     parser.add_argument("how", choices=("screen", "ab"))
     parser.add_argument("percent", type=float, nargs="*", default=PLANTED)
+    parser.add_argument("--pace", default="0", metavar="MS", help="what a step takes at least")
     arguments = parser.parse_args()
+    os.environ[PACE_MS] = arguments.pace  # the servers inherit it
     with tempfile.TemporaryDirectory() as folder:
         rows = {"screen": screen, "ab": ab}[arguments.how](Path(folder), arguments.percent)
         for row in rows:

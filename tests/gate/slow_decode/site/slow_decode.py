@@ -1,5 +1,8 @@
 """SGLang plug-in: every decode step takes SLOW_DECODE_PERCENT percent longer.
 
+On the CPU engine SLOW_DECODE_PACE_MS first makes it take that long at least, so that what the
+machine does meanwhile does not show.
+
 Wraps `Scheduler.run_batch` (sglang 0.5.16 to 0.5.23 srt/managers/scheduler.py) and waits in each
 decode batch for that share of the time since the batch before it, which holds the whole step:
 draft, verify, and the scheduler's own work. The prefill is left as it is. On the CPU engine the
@@ -19,13 +22,14 @@ CALIBRATION_CYCLES = 10_000_000
 def activate() -> None:
     """Entry point, called by SGLang early in every server process."""
     share = float(os.environ.get("SLOW_DECODE_PERCENT", "0")) / 100
-    if share:
+    pace_s = float(os.environ.get("SLOW_DECODE_PACE_MS", "0")) / 1000
+    if share or pace_s:
         from sglang.srt.managers.scheduler import Scheduler
 
-        _slow_down(Scheduler, share)
+        _slow_down(Scheduler, share, pace_s)
 
 
-def _slow_down(scheduler: Any, share: float) -> None:
+def _slow_down(scheduler: Any, share: float, pace_s: float = 0.0) -> None:
     run_batch = scheduler.run_batch
     ended = time.perf_counter()
     on_device: DeviceWait | None = None
@@ -41,7 +45,8 @@ def _slow_down(scheduler: Any, share: float) -> None:
             return run_batch(self, batch, *args, **named)
         result = run_batch(self, batch, *args, **named)
         if is_decode:
-            time.sleep(share * (time.perf_counter() - ended))
+            took_s = time.perf_counter() - ended
+            time.sleep(max(took_s, pace_s) * (1 + share) - took_s)
         ended = time.perf_counter()
         return result
 
