@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fixtures
 from fixtures.catalog.select import Catalog, load_profiles
+from fixtures.catalog.spec import ServerSpec
 
 BUILTIN = Path(fixtures.__file__).parent / "models" / "builtin"
 KIMI = {
@@ -27,7 +29,14 @@ def profiles() -> Catalog:
 
 
 def test_ids_and_floors(profiles: Catalog) -> None:
-    assert list(profiles) == ["kimi-k25", "kimi-k25-shape", "llama-8b-shape", "llama31-8b", "tiny"]
+    assert list(profiles) == [
+        "kimi-k25",
+        "kimi-k25-shape",
+        "llama-8b-shape",
+        "llama31-8b",
+        "smollm2",
+        "tiny",
+    ]
     cells = {
         "tiny": {
             "none": None,
@@ -75,6 +84,7 @@ def test_gpus_and_meaning(profiles: Catalog) -> None:
         "kimi-k25-shape": False,
         "llama-8b-shape": False,
         "llama31-8b": True,
+        "smollm2": True,
         "tiny": True,
     }
 
@@ -88,6 +98,35 @@ def test_tiny_differs_by_device(profiles: Catalog) -> None:
     assert cpu.args == ()
     assert (gpu.throughput.gated, cpu.throughput.gated) == (False, True)
     assert (gpu.throughput.prompts, cpu.throughput.prompts) == (8, 4)
+
+
+def test_smollm2_on_each_device(profiles: Catalog) -> None:
+    by_device: dict[str, dict[str, ServerSpec]] = {"cpu": {}, "gpu": {}}
+    for spec in profiles["smollm2"].servers:
+        by_device[spec.device][spec.id.removeprefix("smollm2/")] = spec
+    assert list(by_device["cpu"]) == ["none/cpu", "eagle3-s3k1d4/cpu"]
+    gpu = by_device["gpu"]
+    assert {spec.throughput.concurrency for spec in gpu.values()} == {1, 8, 32}
+    assert {name.partition("/")[0] for name in gpu if name.endswith("/eager")} == {
+        "none",
+        "eagle3-s3k1d4",
+        "eagle3-s5k1d6",
+        "eagle3-s3k4d8",
+    }
+    categories = {prompt["category"] for prompt in prompts_of("chat")}
+    for spec in profiles["smollm2"].servers:
+        assert (spec.prompts.count, spec.exact_text) == (
+            (90, False) if spec.device == "gpu" else (10, True)
+        )
+        assert {name for name, _ in spec.category_floors} == (
+            categories if spec.speculation else set()
+        )
+        assert (spec.acceptance_floor is not None) == (spec.speculation is not None)
+
+
+def prompts_of(name: str) -> list[dict[str, Any]]:
+    lines = (BUILTIN / "prompts" / f"{name}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def test_kimi_says_which_variables_it_needs() -> None:
