@@ -4,12 +4,13 @@
 
     python -m tests.gate.proof screen [PERCENT ...]   sessions of the suite, judged by accepted ones
     python -m tests.gate.proof ab [PERCENT ...]       draftgate ab, pairs of boots
-    python -m tests.gate.proof --pace 100 ...         steps of at least 100 ms
+    python -m tests.gate.proof --pace 200 ...         steps of at least 200 ms
+    python -m tests.gate.proof --server llama-8b-shape/eagle3-s3k1d4/graph ...     on a GPU
 
 `screen` accepts sessions of one server until there is a limit, runs five more that must not be red,
 and one for each planted percentage. `ab` runs one A/B for each. Both print a Markdown table, and
-both take long: every session and every pair boots real servers of the CPU engine. See
-tests/gate/slow_decode.
+both take long: every session and every pair boots real servers. With a pace well above what a step
+takes, the noise of a busy machine is slept away (CPU engine). See tests/gate/slow_decode.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from fixtures.gate.screen import MIN_SESSIONS
@@ -36,103 +38,115 @@ SERVER = "proof/eagle3-s5k1d6/cpu"
 RERUNS = 5
 MOST_BASELINES = 2 * MIN_SESSIONS
 PLANTED = (0.0, 3.0, 5.0, 10.0, 20.0)
+METRICS = ("throughput", "verify steps", "device time per step")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gate.proof")
     parser.add_argument("how", choices=("screen", "ab"))
     parser.add_argument("percent", type=float, nargs="*", default=PLANTED)
+    parser.add_argument("--server", default=SERVER, metavar="ID", help="default: %(default)s")
     parser.add_argument("--pace", default="0", metavar="MS", help="what a step takes at least")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="where records and logs stay")
     arguments = parser.parse_args()
     os.environ[PACE_MS] = arguments.pace  # the servers inherit it
-    with tempfile.TemporaryDirectory() as folder:
-        rows = {"screen": screen, "ab": ab}[arguments.how](Path(folder), arguments.percent)
-        for row in rows:
+    with tempfile.TemporaryDirectory() as passing:
+        folder = (arguments.keep or Path(passing)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        proof = Proof(arguments.server, folder)
+        for row in getattr(proof, arguments.how)(arguments.percent):
             sys.stdout.write(f"| {' | '.join(row)} |\n")
             sys.stdout.flush()
     return 0
 
 
-def screen(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
-    """A row for each session: what was planted, and what the suite said."""
-    yield ("session", "planted", "tok/s", "steps/s", "limit", "test run", "verify steps")
-    yield ("---",) * 7
-    for number in range(MOST_BASELINES):
-        path, row = session(folder, f"baseline-{number}", 0)
-        throughput = _judged(read_record(path).servers[SERVER], "throughput")
-        if throughput is None or throughput.status != Status.RECORDING:
-            yield ("rerun", *row)
-            break
-        is_accepted = accept(path, folder / "baselines")
-        yield ("accepted" if is_accepted else "refused as a baseline", *row)
-    for number in range(1, RERUNS):
-        yield ("rerun", *session(folder, f"rerun-{number}", 0)[1])
-    for percent in planted:
-        if percent:
-            yield ("planted", *session(folder, f"planted-{percent:g}", percent)[1])
+@dataclass(frozen=True)
+class Proof:
+    """The server that is slowed, and the folder of what is measured."""
 
+    server: str
+    folder: Path
 
-def session(folder: Path, name: str, percent: float) -> tuple[Path, tuple[str, ...]]:
-    """One session of the suite on a slowed server: its record, and what is shown of it."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/suite"),
-            *("-m", "cpu", "--profiles", str(PROFILE), "--profile", PROFILE.stem),
-            *("--artifacts", str(folder / name)),
-            *("--baselines", str(folder / "baselines")),
-            *("--server-python", str(slowed(folder, percent))),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (path,) = (folder / name).rglob("record.json")
-    server = read_record(path).servers[SERVER]
-    acceptance = server.last.acceptance
-    throughput = _judged(server, "throughput")
-    limit = throughput.limit if throughput else None
-    return path, (
-        f"{percent:g} %",
-        f"{server.tok_s or 0:.1f} {_verdict(server, 'throughput')}",
-        _verdict(server, "verify steps"),
-        f"{limit:.1f}" if limit else "-",
-        _outcome(done),
-        str(acceptance.verify_steps) if acceptance else "-",
-    )
+    def screen(self, planted: list[float]) -> Iterator[tuple[str, ...]]:
+        """A row for each session: what was planted, and what the suite said."""
+        yield ("session", "planted", "tok/s", *METRICS, "test run", "verify steps")
+        yield ("---",) * (5 + len(METRICS))
+        for number in range(MOST_BASELINES):
+            path, row = self._session(f"baseline-{number}", 0)
+            throughput = _judged(self._read(path), "throughput")
+            if throughput is None or throughput.status != Status.RECORDING:
+                yield ("rerun", *row)
+                break
+            is_accepted = accept(path, self.folder / "baselines")
+            yield ("accepted" if is_accepted else "refused as a baseline", *row)
+        for number in range(1, RERUNS):
+            yield ("rerun", *self._session(f"rerun-{number}", 0)[1])
+        for percent in planted:
+            if percent:
+                yield ("planted", *self._session(f"planted-{percent:g}", percent)[1])
 
-
-def ab(folder: Path, planted: list[float]) -> Iterator[tuple[str, ...]]:
-    """A row for each planted percentage: what `draftgate ab` said."""
-    yield ("planted", "tok/s", "steps/s", "exit", "verify steps, reference and candidate")
-    yield ("---",) * 5
-    for percent in planted:
-        artifacts = folder / f"{percent:g}"
+    def _session(self, name: str, percent: float) -> tuple[Path, tuple[str, ...]]:
+        """One session of the suite on a slowed server: its record, and what is shown of it."""
+        profile, _, mode = self.server.partition("/")
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "fixtures.cli", "ab", "--profiles", str(PROFILE)),
-                *("--server", SERVER),
-                *("--reference", str(slowed(folder, 0)), "--candidate"),
-                *(str(slowed(folder, percent)), "--artifacts", str(artifacts)),
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/suite"),
+                *("-m", "cpu" if mode.endswith("/cpu") else "gpu", "--profiles", str(PROFILE)),
+                *("--profile", profile, "--server", self.server),
+                *("--artifacts", str(self.folder / name)),
+                *("--baselines", str(self.folder / "baselines")),
+                *("--server-python", str(slowed(self.folder, percent))),
             ],
             cwd=ROOT,
-            stdout=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
         )
-        said = dict(re.findall(r"^(throughput|verify steps): (.*)$", done.stdout, re.MULTILINE))
-        sys.stderr.write(done.stdout)
-        steps = [
-            _round_steps(read_record(path).servers[SERVER])
-            for path in sorted(artifacts.rglob("record.json"), reverse=True)
-        ]
-        yield (
+        (path,) = (self.folder / name).rglob("record.json")
+        server = self._read(path)
+        acceptance = server.last.acceptance
+        return path, (
             f"{percent:g} %",
-            said["throughput"],
-            said["verify steps"],
-            str(done.returncode),
-            ", ".join(steps),
+            f"{server.tok_s or 0:.1f}",
+            *(_verdict(server, metric) for metric in METRICS),
+            _outcome(done),
+            str(acceptance.verify_steps) if acceptance else "-",
         )
+
+    def ab(self, planted: list[float]) -> Iterator[tuple[str, ...]]:
+        """A row for each planted percentage: what `draftgate ab` said."""
+        yield ("planted", "tok/s", "steps/s", "exit", "verify steps, reference and candidate")
+        yield ("---",) * 5
+        for percent in planted:
+            artifacts = self.folder / f"ab-{percent:g}"
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-m", "fixtures.cli", "ab", "--profiles", str(PROFILE)),
+                    *("--server", self.server),
+                    *("--reference", str(slowed(self.folder, 0)), "--candidate"),
+                    *(str(slowed(self.folder, percent)), "--artifacts", str(artifacts)),
+                ],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            said = dict(re.findall(r"^(throughput|verify steps): (.*)$", done.stdout, re.MULTILINE))
+            sys.stderr.write(done.stdout)
+            steps = [
+                _round_steps(self._read(path))
+                for path in sorted(artifacts.rglob("record.json"), reverse=True)
+            ]
+            yield (
+                f"{percent:g} %",
+                said["throughput"],
+                said["verify steps"],
+                str(done.returncode),
+                ", ".join(steps),
+            )
+
+    def _read(self, path: Path) -> ServerRecord:
+        return read_record(path).servers[self.server]
 
 
 def slowed(folder: Path, percent: float) -> Path:
@@ -167,9 +181,15 @@ def _outcome(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _verdict(server: ServerRecord, metric: str) -> str:
+    """The verdict, with the change and its limit where there is one."""
     found = _judged(server, metric)
-    change = "" if found is None or found.effect is None else f" ({found.effect:+.1%})"
-    return f"{found.status}{change}" if found else "-"
+    if found is None:
+        return "-"
+    change = "" if found.effect is None else f" {found.effect:+.1%}"
+    if found.effect is None or not found.limit or not found.value:
+        return f"{found.status}{change}"
+    limit = found.limit / found.value * (1 + found.effect) - 1
+    return f"{found.status}{change} (limit {limit:+.1%})"
 
 
 def _judged(server: ServerRecord, metric: str) -> VerdictEntry | None:
