@@ -56,6 +56,28 @@ skip_tokenizer = true
 max_running_requests = 8
 """
 """What a profile opens with whose servers are to be done soon; `devices` and servers follow."""
+DRIVER = """
+from types import SimpleNamespace as Facts
+class NVMLError(Exception): ...
+def nvmlInit(): ...
+def nvmlShutdown(): ...
+def nvmlSystemGetDriverVersion(): return "580.65.06"
+def nvmlDeviceGetCount(): return COUNT
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetHandleByUUID(uuid): return int(uuid[4:])
+def nvmlDeviceGetIndex(handle): return handle
+def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
+def nvmlDeviceGetName(handle): return "NVIDIA H200"
+def nvmlDeviceGetMemoryInfo(handle): return Facts(total=150 << 30, used=1 << 20)
+def nvmlDeviceGetEnforcedPowerLimit(handle): return 700_000
+def nvmlDeviceGetComputeRunningProcesses(handle): return []
+def nvmlDeviceGetClockInfo(handle, which): return 1980
+def nvmlDeviceGetPowerUsage(handle): return 512_345
+def nvmlDeviceGetTemperature(handle, which): return 41
+def nvmlDeviceGetCurrentClocksThrottleReasons(handle): return 0
+NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+"""
+"""What stands in for the pynvml module, `COUNT` GPUs."""
 NONE, SPEC = "mine/none/cpu", "mine/eagle3-s3k1d4/cpu"
 STEP_S = 0.01
 """Long enough that a few steps time alike on a busy machine."""
@@ -104,3 +126,19 @@ class StandIn:
 @pytest.fixture
 def stand_in(tmp_path, fake_sglang, run_pytest):
     return StandIn(tmp_path, fake_sglang, run_pytest)
+
+
+@pytest.fixture
+def gpus(tmp_path) -> Callable[[int], dict[str, str]]:
+    """An environment with the stand-in of a driver of some GPUs, and a folder for leases."""
+
+    def environment(count: int) -> dict[str, str]:
+        (tmp_path / "driver").mkdir()
+        (tmp_path / "driver" / "pynvml.py").write_text(f"COUNT = {count}\n{DRIVER}")
+        return {
+            "PYTHONPATH": str(tmp_path / "driver"),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count))),
+            "XDG_RUNTIME_DIR": str(tmp_path),
+        }
+
+    return environment

@@ -29,22 +29,6 @@ topk = 1
 num_draft_tokens = {tokens}
 acceptance_floor = 1.5
 """
-DRIVER = """
-from types import SimpleNamespace as Facts
-class NVMLError(Exception): ...
-def nvmlInit(): ...
-def nvmlShutdown(): ...
-def nvmlSystemGetDriverVersion(): return "580.65.06"
-def nvmlDeviceGetCount(): return 4
-def nvmlDeviceGetHandleByIndex(index): return index
-def nvmlDeviceGetHandleByUUID(uuid): return int(uuid[4:])
-def nvmlDeviceGetIndex(handle): return handle
-def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
-def nvmlDeviceGetName(handle): return "NVIDIA H200"
-def nvmlDeviceGetMemoryInfo(handle): return Facts(total=150 << 30, used=1 << 20)
-def nvmlDeviceGetEnforcedPowerLimit(handle): return 700_000
-def nvmlDeviceGetComputeRunningProcesses(handle): return []
-"""
 USAGE_ERROR = 4
 FUNCTIONAL = ["tests/suite", "-k", "not throughput", "--profile", "mine"]
 
@@ -67,21 +51,14 @@ def eight_servers(tmp_path, fake_sglang):
             f'exec {shlex.quote(str(fake_sglang))} "$@"\n'
         )
         python.chmod(0o755)
-        (tmp_path / "driver").mkdir(exist_ok=True)
-        (tmp_path / "driver" / "pynvml.py").write_text(DRIVER)
         return ["--profiles", str(profile), "--server-python", str(python)]
 
     return choose
 
 
 @pytest.fixture
-def four_gpus(tmp_path) -> dict[str, str]:
-    """An environment with the stand-in of a driver, and a folder of its own for leases."""
-    return {
-        "PYTHONPATH": str(tmp_path / "driver"),
-        "CUDA_VISIBLE_DEVICES": "0,1,2,3",
-        "XDG_RUNTIME_DIR": str(tmp_path),
-    }
+def four_gpus(gpus) -> dict[str, str]:
+    return gpus(4)
 
 
 def launches(tmp_path: Path) -> list[str]:
@@ -210,7 +187,6 @@ def test_a_worker_that_crashes_takes_nothing_with_it_unnoticed(
     run_pytest, eight_servers, four_gpus, tmp_path
 ):
     """The reference's worker dies: nobody waits for it, and its server is named as not measured."""
-    (tmp_path / "driver").mkdir()
     (tmp_path / "driver" / "crash.py").write_text(
         "import os, signal\n"
         "def pytest_runtest_setup(item):\n"

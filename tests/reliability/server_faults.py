@@ -356,7 +356,7 @@ CASES = (
     Case(
         "GPU memory held after the exit (limit 1 s)",
         TeardownError,
-        ("GPU memory: 13630 MiB more in use than before the launch", "holds 13630 MiB of GPU 0"),
+        ("GPU memory: 13630 MiB more of GPU 0 in use than before", "holds 13630 MiB of GPU 0"),
         hold_gpu_memory,
     ),
     Case(

@@ -42,4 +42,4 @@ def test_draft_steps_are_fed_the_plain_width(spec, subject, widths, judged):
 
 def test_draft_is_fed_the_layers_it_was_trained_on(spec, boot, session, subject, judged):
     session.update(spec, boot, layers=subject.layers)
-    judged(judge_layers(subject.layers, ranks=spec.tp))
+    judged(judge_layers(subject.layers, ranks=spec.ranks_a_request))

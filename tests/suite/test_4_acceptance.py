@@ -7,6 +7,7 @@ import pytest
 from fixtures.gate.acceptance import judge_cached, judge_length
 from fixtures.gate.acceptance_change import judge_change
 from fixtures.gate.history import acceptance_of, baseline_of
+from fixtures.gate.several_gpus import judge_several_gpus
 from fixtures.gate.text import judge_text
 from fixtures.preflight.environment import simulated_by
 
@@ -59,3 +60,14 @@ def test_a_cached_prompt_is_accepted_as_a_cold_one(spec, session, subject, accep
     gated = session.profiles[spec.profile].acceptance_means_something
     cached = subject.cached_run()
     judged(judge_cached(acceptance.prompts, cached, exact=spec.exact_text, gated=gated))
+
+
+@pytest.mark.speculative
+@pytest.mark.several_gpus
+def test_several_gpus_accept_as_one_does(spec, session, acceptance, judged):
+    one = session.exchange.get(spec.one_rank_id, "acceptance")
+    if one is None:
+        pytest.skip(f"not measured: {spec.one_rank_id} was not run to its end")
+    gated = session.profiles[spec.profile].acceptance_means_something
+    exact = spec.exact_text and spec.tp == 1
+    judged(judge_several_gpus(acceptance, one, exact=exact, gated=gated))

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.gate.graphs import (
-    judge_captures,
-    judge_graph_use,
-    judge_same_acceptance,
-    judge_same_states,
-)
+from fixtures.gate.graphs import judge_graphs, judge_same_acceptance, judge_same_states
 
 
 @pytest.mark.on_gpu
 def test_graphs_are_used_as_asked(spec, subject, judged):
     subject.acceptance_run  # noqa: B018 - decode lines appear in the log once something decoded
-    log = subject.server.log_text()
-    verdicts = [judge_graph_use(log, asked=spec.cuda_graphs)]
-    if spec.cuda_graphs:
-        requests = spec.throughput.concurrency
-        steps = spec.speculation.num_steps if spec.speculation else 0
-        verdicts.append(judge_captures(log, concurrency=requests, draft_steps=steps > 1))
-    judged(*verdicts)
+    judged(*judge_graphs(spec, subject.server.log_text()))
 
 
 @pytest.mark.speculative

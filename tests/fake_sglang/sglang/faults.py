@@ -44,10 +44,10 @@ def note_process(pid: int) -> None:
         file.write(f"{pid}\n")
 
 
-def log(text: str) -> None:
-    """One line as SGLang writes it."""
-    stamp = time.strftime("[%Y-%m-%d %H:%M:%S]")
-    sys.stderr.write(f"{stamp} {text}\n")
+def log(text: str, mark: str = "") -> None:
+    """One line as SGLang writes it; `mark` names the rank that does."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    sys.stderr.write(f"[{stamp}{mark}] {text}\n")
     sys.stderr.flush()
 
 

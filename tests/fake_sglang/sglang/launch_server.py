@@ -57,11 +57,14 @@ class Scheduler:
             self.child.stdin.write(json.dumps(order) + "\n")
             self.child.stdin.flush()
 
-    def generate(self, prompt: list[int], count: int, num_steps: int) -> Iterator[dict[str, Any]]:
+    def generate(
+        self, prompt: list[int], count: int, num_steps: int, rank: int
+    ) -> Iterator[dict[str, Any]]:
         """The answers to one prompt, one for the prefill and one a verify step."""
         number = next(self.numbers)
         self.waiting[number] = queue.SimpleQueue()
-        self.order(id=number, input_ids=prompt, max_new_tokens=count, num_steps=num_steps)
+        order = {"id": number, "input_ids": prompt, "max_new_tokens": count, "rank": rank}
+        self.order(**order, num_steps=num_steps)
         while True:
             answer = self.waiting[number].get()
             yield answer
@@ -78,6 +81,8 @@ class Handler(BaseHTTPRequestHandler):
     pose: Pose
     scheduler: Scheduler
     generations = itertools.count()
+    turns = itertools.count()
+    """Of the data-parallel ranks: each prompt goes to the next one."""
     born = time.monotonic()
     info_path = "/get_server_info" if faults.fault == "old_server_info" else "/server_info"
 
@@ -114,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == "/flush_cache":
+        if self.path.partition("?")[0] == "/flush_cache":
             self.scheduler.order(flush=True)
             self.pose.forget()
             self.answer(200, None, recorded("flush_cache")["text"])
@@ -154,24 +159,28 @@ class Handler(BaseHTTPRequestHandler):
         count = request["sampling_params"]["max_new_tokens"]
         count += faults.begins(generation, "too_many_tokens")
         count -= faults.begins(generation, "too_few_tokens")
-        answers = list(self.scheduler.generate(prompt, count, self.pose.num_steps))
+        rank = next(self.turns) % self.pose.dp
+        right = self.pose.num_steps - faults.begins(generation, "accepts_less")
+        answers = list(self.scheduler.generate(prompt, count, right, rank))
         steps = [answer["tokens"] for answer in answers]
         if steps[1:] and self.pose.num_steps and faults.begins(generation, *self.pose.gaps):
             self.pose.change_text(prompt, steps)
         self.pose.count(steps)
-        faults.log(self.pose.decode_line(steps))
+        faults.log(self.pose.decode_line(steps), self.pose.mark(rank, 0))
         name = "generate_logprobs" if request.get("return_logprob") else "generate"
         meta = self.pose.meta_info(
             recorded(name)["json"]["meta_info"], prompt, steps, answers[0]["cached_tokens"]
         )
+        if self.pose.dp > 1:
+            meta["dp_rank"] = rank
         if request.get("return_logprob"):
             meta |= self.pose.logprobs(prompt, steps)
         if request.get("return_hidden_states"):
             meta["hidden_states"] = self.pose.hidden_states(prompt, steps)
         if faults.begins(generation, "missing_counters"):
             meta = {key: value for key, value in meta.items() if not key.startswith("spec_")}
-        probe.observe(self.pose.args, len(prompt))
-        probe.time_steps(self.pose.args, len(steps) - 1)
+        probe.observe(self.pose.args, len(prompt), rank)
+        probe.time_steps(self.pose.args, len(steps) - 1, rank)
         return {"output_ids": [token for step in steps for token in step], "meta_info": meta}
 
     def stream(self, request: dict[str, Any], prompt: list[int], generation: int) -> None:
@@ -185,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         steps: list[list[int]] = []
         count = request["sampling_params"]["max_new_tokens"]
-        for answer in self.scheduler.generate(prompt, count, self.pose.num_steps):
+        for answer in self.scheduler.generate(prompt, count, self.pose.num_steps, 0):
             steps.append(answer["tokens"])
             template = last if answer["is_last"] else middle if steps[1:] else first
             meta = self.pose.meta_info(
@@ -248,9 +257,10 @@ def main() -> None:
     faults.log("Load weight begin. avail mem=18.70 GB")
     faults.log("Load weight end. elapsed=0.04 s, type=LlamaForCausalLM, avail mem=18.69 GB")
     faults.log("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 8192")
-    if pose.uses_graphs:
-        for part in ("target verify", "draft decode") if pose.num_steps else ("target decode",):
-            faults.log(f"Capture {part} CUDA graph begin. backend=full, bs=[1, 2, 4, 8]")
+    for dp_rank, tp_rank in itertools.product(range(pose.dp), range(pose.tp)):
+        for part in pose.captures(tp_rank):
+            line = f"Capture {part} CUDA graph begin. backend=full, bs=[1, 2, 4, 8]"
+            faults.log(line, pose.mark(dp_rank, tp_rank))
     Handler.pose, Handler.scheduler = pose, Scheduler()
     if faults.fault == "another_name":
         pose.args["served_model_name"] = "somebody-else"

@@ -74,6 +74,27 @@ class Pose:
         return int(self.args["speculative_num_steps"] or 0)
 
     @property
+    def tp(self) -> int:
+        return int(self.args["tp_size"])
+
+    @property
+    def dp(self) -> int:
+        return int(self.args["dp_size"])
+
+    def mark(self, dp_rank: int, tp_rank: int) -> str:
+        """How a rank is told in its log lines."""
+        shown = f" DP{dp_rank}" if self.dp > 1 else ""
+        return f"{shown} TP{tp_rank}" if self.tp > 1 else shown
+
+    def captures(self, tp_rank: int) -> tuple[str, ...]:
+        """What a tensor-parallel rank says that it captures: only the first tells of the draft."""
+        if not self.uses_graphs:
+            return ()
+        if not self.num_steps:
+            return ("target decode",)
+        return ("target verify", "draft decode")[: 1 if tp_rank else 2]
+
+    @property
     def uses_graphs(self) -> bool:
         on = self.args["cuda_graph_config"]["decode"]["backend"] != "disabled"
         return on and self.args["device"] != "cpu"
@@ -86,7 +107,7 @@ class Pose:
         state.pop("avg_spec_accept_length", None)
         if self.verify_steps:
             state["avg_spec_accept_length"] = self.tokens / self.verify_steps
-        return {**self.args, "internal_states": [state], "version": VERSION}
+        return {**self.args, "internal_states": [state] * self.dp, "version": VERSION}
 
     def model_info(self) -> dict[str, Any]:
         known: dict[str, Any] = recorded("model_info")["json"]

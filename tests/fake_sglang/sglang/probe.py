@@ -13,8 +13,9 @@ from typing import Any
 PROJECTIONS = 64
 
 
-def observe(args: dict[str, Any], rows: int) -> None:
-    """Write the records of one prefill and one verify step, if this server is being observed."""
+def observe(args: dict[str, Any], rows: int, dp_rank: int) -> None:
+    """Write the records of one prefill and one verify step, if this server is being observed: those
+    of each tensor-parallel rank of the data-parallel one that served the request."""
     hooks = args.get("forward_hooks")
     folder = Path(hooks[0]["config"]["folder"]) if hooks else None
     if folder is None or not (folder / "armed").exists():
@@ -28,7 +29,6 @@ def observe(args: dict[str, Any], rows: int) -> None:
     sketches = {name: _sketch(name, rows) for name in names}
     chunks = {f"chunk{place}": sketches[str(layer)] for place, layer in enumerate(fed)}
     wide = hidden * len(fed)
-    common: dict[str, Any] = {"run": run, "pid": os.getpid(), "rank": 0, "world": 1}
     target_pass = {"role": "target", "hidden": hidden, "layers": layers, "captured": wide}
     prefill = {"sketched_rows": dict.fromkeys(names, rows), "sketches": sketches}
     fed_prefill = {"sketched_rows": dict.fromkeys(chunks, rows), "sketches": chunks}
@@ -39,14 +39,15 @@ def observe(args: dict[str, Any], rows: int) -> None:
         {"mode": "TARGET_VERIFY"} | target_pass,
         {"mode": "DRAFT_EXTEND"} | _draft_pass(4, wide, hidden),
     ]
-    lines = [
-        json.dumps({**common, "seq": seq, "model": "LlamaModel", "sketches": {}, **one})
-        for seq, one in enumerate(passes)
-    ]
-    (folder / f"{run}.{os.getpid()}.jsonl").write_text("\n".join(lines) + "\n")
+    for head in _heads(args, run, dp_rank):
+        lines = [
+            json.dumps({**head, "seq": seq, "model": "LlamaModel", "sketches": {}, **one})
+            for seq, one in enumerate(passes)
+        ]
+        (folder / f"{run}.{head['pid']}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def time_steps(args: dict[str, Any], count: int) -> None:
+def time_steps(args: dict[str, Any], count: int, dp_rank: int) -> None:
     """Write the times of `count` decode steps, all alike, if steps are being timed."""
     hooks = args.get("forward_hooks")
     folder = Path(hooks[-1]["config"]["folder"]) / "phases" if hooks else None
@@ -56,10 +57,18 @@ def time_steps(args: dict[str, Any], count: int) -> None:
     speculating = args.get("speculative_algorithm")
     times = {"draft": 0.5, "verify": 2.0, "extend": 0.75} if speculating else {"decode": 1.5}
     steps = [[1, 4.0 if step else None, *times.values()] for step in reversed(range(count))]
-    record = {"run": run, "pid": os.getpid(), "rank": 0, "world": 1, "seq": 0, "role": "scheduler"}
-    record |= {"mode": "DECODE", "clock": "host", "phases": list(times), "steps": steps}
-    with (folder / f"{run}.{os.getpid()}.jsonl").open("a") as file:
-        file.write(json.dumps(record) + "\n")
+    record: dict[str, Any] = {"seq": 0, "role": "scheduler", "mode": "DECODE", "clock": "host"}
+    record |= {"phases": list(times), "steps": steps}
+    for head in _heads(args, run, dp_rank):
+        with (folder / f"{run}.{head['pid']}.jsonl").open("a") as file:
+            file.write(json.dumps({**head, **record}) + "\n")
+
+
+def _heads(args: dict[str, Any], run: str, dp_rank: int) -> list[dict[str, Any]]:
+    """What each tensor-parallel rank's records begin with; a rank counts within its replica."""
+    world = int(args["tp_size"])
+    first = os.getpid() + dp_rank * world
+    return [{"run": run, "pid": first + n, "rank": n, "world": world} for n in range(world)]
 
 
 def _draft_pass(rows: int, wide: int, out: int | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The child that makes the tokens: one JSON request a line in, one line a verify step out.
 
 What it generates depends on the prompt alone, so that a server with speculation gives the same
-text as one without.
+text as one without. Each data-parallel rank has a cache of its own.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ def longest_prefix(prompt: list[int], cache: list[list[int]]) -> int:
 def main() -> None:
     Path("/proc/self/comm").write_text("sglang::scheduler")  # as setproctitle does
     send({"ready": True})
-    cache: list[list[int]] = []
+    caches: dict[int, list[list[int]]] = {}
     for line in sys.stdin:
         order = json.loads(line)
         if order.get("flush"):
-            cache.clear()
+            caches.clear()
             continue
         prompt, count = order["input_ids"], order["max_new_tokens"]
         text = text_of(prompt, count)
+        cache = caches.setdefault(order["rank"], [])
         cached = longest_prefix(prompt, cache)
         cache.append(prompt)
         made = 1

@@ -89,6 +89,43 @@ def test_parallelism_and_label_end_the_cell(load: Load) -> None:
     assert spec.gpus == 4
 
 
+def test_dp_attention_divides_the_gpus_of_tp(load: Load) -> None:
+    spec = load(HEAD + CHAIN + 'tp = 4\ndp = 2\nargs = ["--enable-dp-attention"]').servers[0]
+    assert (spec.replicas, spec.gpus, spec.ranks_a_request) == (1, 4, 2)
+    spec = load(HEAD + CHAIN + "tp = 4\ndp = 2").servers[0]
+    assert (spec.replicas, spec.gpus, spec.ranks_a_request) == (2, 8, 4)
+
+
+def test_on_several_gpus_a_server_has_its_like_on_one(load: Load) -> None:
+    """Alike in all but parallelism and the flags that come with it; with its label, or without."""
+    profile = load(
+        HEAD
+        + "[defaults]\ncuda_graphs = [true, false]\n"
+        + "[[servers]]"
+        + CHAIN
+        + CHAIN.replace("3", "5").replace("4", "6").replace("eagle5", "eagle3")
+        + CHAIN
+        + 'label = "a"\n'
+        + CHAIN
+        + 'tp = 2\nlabel = "a"\nargs = ["--moe-a2a-backend", "none"]\n'
+        + CHAIN
+        + 'dp = 2\nlabel = "b"\ncuda_graphs = true\n'
+        + CHAIN
+        + "tp = 4\nprompts = { count = 5 }\ncuda_graphs = false\n"
+        + "[[servers]]\ntp = 2\n"
+    )
+    found = {spec.cell: spec.one_rank_id for spec in profile.servers if spec.tp * spec.dp > 1}
+    assert found == {
+        "eagle3-s3k1d4-tp2-a/graph": "mine/eagle3-s3k1d4-a/graph",
+        "eagle3-s3k1d4-tp2-a/eager": "mine/eagle3-s3k1d4-a/eager",
+        "eagle3-s3k1d4-dp2-b/graph": "mine/eagle3-s3k1d4/graph",
+        "eagle3-s3k1d4-tp4/eager": None,
+        "none-tp2/graph": None,
+        "none-tp2/eager": None,
+    }
+    assert all(spec.one_rank_id is None for spec in profile.servers if spec.tp * spec.dp == 1)
+
+
 def test_later_layers_win_and_arguments_add_up(load: Load) -> None:
     profile = load(
         HEAD

@@ -187,6 +187,10 @@ def test_keys_and_names(refusal: Refusal, text: str, message: str) -> None:
             "nnodes: expected a divisor of tp (1), got 2",
         ),
         (
+            'tp = 2\ndp = 4\nargs = ["--enable-dp-attention"]',
+            "dp: expected a divisor of tp (2) with --enable-dp-attention, got 4",
+        ),
+        (
             'devices = ["gpu", "cpu"]\ntp = 2',
             "tp: the CPU engine serves with tp = 1 only, got 2: put it in a gpu table or take cpu "
             "out of devices",
@@ -295,6 +299,11 @@ def test_drafts_and_their_numbers(refusal: Refusal, server: str, messages: list[
         (
             '"--disable-cuda-graph"',
             "--disable-cuda-graph may not be given here: use the key 'cuda_graphs'",
+        ),
+        (
+            '"--attn-dp-size", "2"',
+            "--attn-dp-size may not be given here: use the key 'dp' with --enable-dp-attention in "
+            "args",
         ),
         (
             '"--api-key", "s3cret"',

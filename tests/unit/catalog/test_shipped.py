@@ -10,10 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 import fixtures
 from fixtures.catalog.select import Catalog, load_profiles
 from fixtures.catalog.spec import ServerSpec
+from fixtures.choice import ordered
+from fixtures.engine.command import refuse_unknown
+from fixtures.models.checkpoint import read_checkpoint
+from fixtures.preflight.asked import asked_by_spec
+from fixtures.preflight.case import Case
+from fixtures.preflight.rules import judge
 
 BUILTIN = Path(fixtures.__file__).parent / "models" / "builtin"
 KIMI = {
@@ -32,10 +39,12 @@ def test_ids_and_floors(profiles: Catalog) -> None:
     assert list(profiles) == [
         "kimi-k25",
         "kimi-k25-shape",
+        "kimi-k25-shape-2gpu",
         "llama-8b-shape",
         "llama31-8b",
         "smollm2",
         "tiny",
+        "tiny-2gpu",
     ]
     cells = {
         "tiny": {
@@ -52,6 +61,7 @@ def test_ids_and_floors(profiles: Catalog) -> None:
             "eagle3-s7k4d8": 2.2,
         },
         "kimi-k25-shape": {"none": None, "eagle3-s3k1d4": None},
+        "kimi-k25-shape-2gpu": {"none-tp2": None, "eagle3-s3k1d4-tp2": None},
         "kimi-k25": {
             "none-tp8": None,
             "own-s5k4d16-tp8": 1.9,
@@ -78,14 +88,17 @@ def test_every_draft_has_a_reference(profiles: Catalog) -> None:
 def test_gpus_and_meaning(profiles: Catalog) -> None:
     assert {spec.gpus for spec in profiles["kimi-k25"].servers} == {8}
     assert {spec.gpus for spec in profiles["tiny"].servers} == {0, 1}
+    assert {spec.gpus for spec in profiles["kimi-k25-shape-2gpu"].servers} == {2}
     meaning = {name: profile.acceptance_means_something for name, profile in profiles.items()}
     assert meaning == {
         "kimi-k25": True,
         "kimi-k25-shape": False,
+        "kimi-k25-shape-2gpu": False,
         "llama-8b-shape": False,
         "llama31-8b": True,
         "smollm2": True,
         "tiny": True,
+        "tiny-2gpu": True,
     }
 
 
@@ -126,6 +139,54 @@ def test_smollm2_on_each_device(profiles: Catalog) -> None:
 def prompts_of(name: str) -> list[dict[str, Any]]:
     lines = (BUILTIN / "prompts" / f"{name}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
+
+
+def test_two_gpus_stand_beside_one(profiles: Catalog) -> None:
+    assert [
+        (s.cell, s.gpus, s.ranks_a_request, s.acceptance_floor, s.one_rank_id)
+        for s in ordered(profiles["tiny-2gpu"].servers)
+    ] == [
+        ("none/graph", 1, 1, None, None),
+        ("eagle3-s3k1d4/graph", 1, 1, 3.4, None),
+        ("none-tp2/graph", 2, 2, None, None),
+        ("none-dp2/graph", 2, 1, None, None),
+        ("none-tp2/eager", 2, 2, None, None),
+        ("eagle3-s3k1d4-tp2/graph", 2, 2, 3.4, "tiny-2gpu/eagle3-s3k1d4/graph"),
+        ("eagle3-s3k1d4-dp2/graph", 2, 1, 3.4, "tiny-2gpu/eagle3-s3k1d4/graph"),
+        ("eagle3-s3k1d4-tp2/eager", 2, 2, 3.4, None),
+    ]
+
+
+@pytest.mark.parametrize("name", ["tiny", "kimi-k25-shape"])
+def test_two_gpus_are_served_as_one_is(profiles: Catalog, name: str) -> None:
+    """What both profiles spell out stays the same."""
+
+    def of_both(spec: ServerSpec) -> tuple[object, ...]:
+        return (
+            *(spec.target, spec.speculation, spec.prompts, spec.throughput, spec.exact_text),
+            *(spec.context_length, spec.attention_backend, spec.max_running_requests),
+            *(spec.mem_fraction_static, spec.graph_max_batch, spec.skip_tokenizer, spec.args[:4]),
+            spec.acceptance_floor,
+        )
+
+    one = {of_both(spec) for spec in profiles[name].servers if spec.device == "gpu"}
+    assert {of_both(spec) for spec in profiles[f"{name}-2gpu"].servers} <= one
+
+
+@pytest.mark.parametrize("version", ["0.5.16", "0.5.23"])
+def test_both_releases_know_the_flag_against_the_fused_all_reduce(
+    profiles: Catalog, version: str
+) -> None:
+    for spec in profiles["kimi-k25-shape-2gpu"].servers:
+        assert spec.args[4:] == ("--enforce-disable-flashinfer-allreduce-fusion",)
+        refuse_unknown(spec, Version(version), spec.args)
+        if spec.speculation is not None:
+            target, draft = (
+                read_checkpoint(BUILTIN / f"kimi-k25-shape{end}") for end in ("", "-eagle3")
+            )
+            asked = asked_by_spec(spec, Version(version), acceptance_matters=False)
+            found = judge(Case(asked, Version(version), target, draft))
+            assert [f for f in found if f.severity != "info"] == []
 
 
 def test_kimi_says_which_variables_it_needs() -> None:

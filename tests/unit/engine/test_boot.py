@@ -81,6 +81,16 @@ def test_a_healthy_server_becomes_ready_and_leaves_nothing(plan_stand_in: Plan, 
     server.stop()
 
 
+def test_every_data_parallel_rank_generates_before_a_server_is_ready(plan_stand_in: Plan) -> None:
+    server = launch(plan_stand_in("none", dp=3))
+    try:
+        log = server.log_text()
+        assert all(f" DP{rank}] Decode batch" in log for rank in range(3))
+        assert len(server.info["internal_states"]) == 3
+    finally:
+        server.stop()
+
+
 def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -> None:
     plan = plan_stand_in("none")
     absent = tmp_path / "absent"

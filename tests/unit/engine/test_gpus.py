@@ -92,32 +92,56 @@ def test_who_holds_memory(nvml: FakeNvml) -> None:
         f"pid {ABSENT + 1} holds memory of GPU 0",
         f"pid {ABSENT + 2} holds 5 MiB of GPU 1",
     ]
-    assert used_mib([A, B]) == 1200
+    assert used_mib([A, B]) == (500, 700)
     assert driver_version() == "580.65.06"
 
 
 def test_memory_that_stays_is_told_with_pid_and_amount(nvml: FakeNvml) -> None:
     nvml.processes["GPU-aa"] = [(ABSENT, 13630)]
     nvml.used["GPU-aa"] = 14130
-    told = still_held([A], {ABSENT}, 500, timeout_s=0.2)
+    told = still_held([A], {ABSENT}, (500,), timeout_s=0.2)
     assert told == (
-        f"13630 MiB more in use than before the launch (pid {ABSENT} holds 13630 MiB of GPU 0)"
+        "13630 MiB more of GPU 0 in use than before the launch "
+        f"(pid {ABSENT} holds 13630 MiB of GPU 0)"
     )
 
 
 def test_memory_of_a_foreign_namespace_is_judged_by_the_amount(nvml: FakeNvml) -> None:
     nvml.processes["GPU-aa"] = [(ABSENT, 13630)]
     nvml.used["GPU-aa"] = 14130
-    told = still_held([A], {10}, 500, timeout_s=0.2)
-    assert told == "13630 MiB more in use than before the launch (no process is named by NVML)"
+    told = still_held([A], {10}, (500,), timeout_s=0.2)
+    assert told == (
+        "13630 MiB more of GPU 0 in use than before the launch (no process is named by NVML)"
+    )
     nvml.used["GPU-aa"] = 600
-    assert still_held([A], {10}, 500, timeout_s=0.2) is None
+    assert still_held([A], {10}, (500,), timeout_s=0.2) is None
+
+
+def test_each_gpu_of_a_server_must_be_free(nvml: FakeNvml) -> None:
+    """One that gave back more than it had does not make up for the other; nor does a stranger."""
+    nvml.used = {"GPU-aa": 100, "GPU-bb": 1100}
+    assert still_held([A, B], {10}, (500, 700), timeout_s=0.2) == (
+        "400 MiB more of GPU 1 in use than before the launch (no process is named by NVML)"
+    )
+    nvml.processes["GPU-aa"] = [(os.getpid(), 9000)]
+    told = still_held([A, B], {10}, (500, 700), timeout_s=0.2)
+    assert told is not None
+    assert told.startswith("400 MiB more of GPU 1 in use")
+    nvml.used = {"GPU-aa": 2000, "GPU-bb": 3000}
+    nvml.processes = {"GPU-aa": [(ABSENT, 1500)], "GPU-bb": [(ABSENT + 1, 2300)]}
+    assert still_held([A, B], {ABSENT, ABSENT + 1}, (500, 700), timeout_s=0.2) == (
+        f"1500 MiB more of GPU 0 in use than before the launch (pid {ABSENT} holds 1500 MiB of "
+        f"GPU 0); 2300 MiB more of GPU 1 in use than before the launch (pid {ABSENT + 1} holds "
+        "2300 MiB of GPU 1)"
+    )
+    nvml.used, nvml.processes = {"GPU-aa": 510, "GPU-bb": 690}, {"GPU-aa": [], "GPU-bb": []}
+    assert still_held([A, B], {10}, (500, 700), timeout_s=0.0) is None
 
 
 def test_memory_of_somebody_else_does_not_keep_us_waiting(nvml: FakeNvml) -> None:
     nvml.processes["GPU-aa"] = [(1, 9000)]
     nvml.used["GPU-aa"] = 9500
-    assert still_held([A], {10}, 500, timeout_s=0.2) is None
+    assert still_held([A], {10}, (500,), timeout_s=0.2) is None
 
 
 def test_an_idle_gpu_may_be_used_whatever_others_do(nvml: FakeNvml) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,14 +33,16 @@ with lease({device!r}, {count}, timeout_s=5, notify=print, directory=Path({folde
 
 
 @contextmanager
-def holder(folder: Path, device: str, indices: tuple[int, ...]) -> Iterator[int]:
-    """Another process that holds a lease; its pid."""
+def holder(
+    folder: Path, device: str, indices: tuple[int, ...], count: int | None = None
+) -> Iterator[int]:
+    """Another process that holds a lease of `count` of these GPUs (all of them); its pid."""
     script = textwrap.dedent(HOLD).format(
         root=str(Path(__file__).parents[3]),
         folder=str(folder),
         device=device,
         indices=indices,
-        count=len(indices),
+        count=len(indices) if count is None else count,
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
@@ -78,6 +81,32 @@ def test_another_process_keeps_its_gpu(tmp_path: Path) -> None:
     assert f"GPU-0 is held by pid {pid}" in str(caught.value)
     assert len(told) == 1
     assert told[0].startswith("waiting for 3 of 3 device(s): GPU-0 is held by pid")
+
+
+def test_two_suites_have_gpus_of_their_own_and_a_third_waits_for_both(tmp_path: Path) -> None:
+    told: list[str] = []
+    gpus = GPUS[:2]
+    with (
+        holder(tmp_path, "gpu", (0, 1), count=1) as first,
+        holder(tmp_path, "gpu", (0, 1), count=1) as second,
+    ):
+        notes = [json.loads((tmp_path / f"GPU-{n}.json").read_text())["pid"] for n in (0, 1)]
+        assert notes == [first, second]
+        end = subprocess.Popen(["sh", "-c", f"sleep 1; kill -9 {second}"])
+        with lease(
+            "gpu", 1, timeout_s=10, notify=told.append, directory=tmp_path, gpus=gpus
+        ) as held:
+            assert [gpu.index for gpu in held.gpus] == [1]
+        assert end.wait() == 0
+        with (
+            pytest.raises(DeviceError, match=rf"2 of GPU-0, GPU-1 .* held by pid {first} "),
+            lease("gpu", 2, timeout_s=0.1, notify=told.append, directory=tmp_path, gpus=gpus),
+        ):
+            pass
+    one, taken_over, both = told
+    assert re.match(rf"waiting for 1 of 2 .*-0 is held by pid {first} .*-1 is .* {second} ", one)
+    assert taken_over.startswith(f"GPU-1: pid {second} ")
+    assert re.fullmatch(rf"waiting for 2 of 2 .*-0 is held by pid {first} .*; GPU-1 is free", both)
 
 
 def test_a_lease_within_the_same_process_excludes_too(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from fixtures.engine import warden
 from fixtures.engine.gpus import Gpu
 from fixtures.engine.process import Exit, ServerProcess, marked_processes
 from fixtures.errors import TeardownError
+from tests.reliability.fake_nvml import FakeNvml
 
 SLEEP = "import time; time.sleep(600)"
 ORPHAN = (
@@ -133,19 +134,32 @@ def test_the_server_gets_default_signals_and_no_input(tmp_path: Path) -> None:
 def test_memory_still_held_after_the_kill_is_loud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_module, "used_mib", lambda gpus: 500)
-    asked: list[tuple[set[int], int]] = []
+    monkeypatch.setattr(process_module, "used_mib", lambda gpus: (500,))
+    asked: list[tuple[set[int], tuple[int, ...]]] = []
 
-    def held(gpus: object, pids: set[int], before_mib: int, timeout_s: float) -> str:
+    def held(gpus: object, pids: set[int], before_mib: tuple[int, ...], timeout_s: float) -> str:
         asked.append((set(pids), before_mib))
-        return "13630 MiB more in use than before the launch (pid 10 holds 13630 MiB of GPU 0)"
+        return "13630 MiB more of GPU 0 in use than before (pid 10 holds 13630 MiB of GPU 0)"
 
     monkeypatch.setattr(process_module, "still_held", held)
     server = start(SLEEP, tmp_path, gpus=(GPU,))
     with pytest.raises(TeardownError, match="GPU memory: 13630 MiB more .*pid 10 holds 13630 MiB"):
         server.stop()
-    assert asked == [({server.pid}, 500)]
+    assert asked == [({server.pid}, (500,))]
     assert marked_processes(f"test-{tmp_path.name}") == []
+
+
+def test_memory_of_one_of_two_gpus_is_named_after_the_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(process_module, "GPU_RELEASE_LIMIT_S", 1.0)
+    server = start(SLEEP, tmp_path, gpus=(GPU, Gpu(1, "GPU-bb", "H200", 1, "1")))
+    nvml.used["GPU-aa"] -= 400
+    nvml.used["GPU-bb"] += 400
+    with pytest.raises(TeardownError, match="GPU memory: 400 MiB more of GPU 1 in use .* after 1"):
+        server.stop()
 
 
 def test_thirty_starts_and_stops_leak_no_descriptor(tmp_path: Path) -> None:

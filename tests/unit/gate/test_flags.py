@@ -8,6 +8,7 @@ import pytest
 from fixtures.catalog.select import load_profiles
 from fixtures.gate.flags import cuda_graphs_on, judge_algorithm, judge_flags
 from fixtures.gate.verdict import Status
+from tests.specs import spec_of
 
 SPECS = {spec.id: spec for spec in load_profiles()["tiny"].servers}
 RECORDED = json.loads((Path(__file__).parent / "server_info-0.5.23-cpu.json").read_text())
@@ -104,3 +105,14 @@ def test_an_eagle3_draft_served_as_eagle():
     assert not judge_algorithm(
         ["LlamaForCausalLMEagle"], {"speculative_algorithm": "EAGLE"}
     ).status.red
+
+
+@pytest.mark.parametrize("said", [{"dp_size": 2}, {"dp_size": 1, "attn_dp_size": 2}])
+def test_dp_attention_by_the_names_of_each_release(said):
+    """0.5.22 moved the number of ranks to a name of its own."""
+    asked = spec_of(tp=2, dp=2, args=("--enable-dp-attention",), speculation=None, device="cpu")
+    reply = {"model_path": "m", "tp_size": 2, "nnodes": 1, "speculative_algorithm": None, **said}
+    assert judge_flags(asked, reply, target_path="m", draft_path=None).status is Status.PASS
+    verdict = judge_flags(asked, {**reply, "dp_size": 4}, target_path="m", draft_path=None)
+    assert verdict.status is Status.FAIL
+    assert "dp_size: asked for 2, the server runs" in verdict.reasons[0]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from fixtures.gate.graphs import (
     judge_captures,
     judge_graph_use,
+    judge_graphs,
     judge_same_acceptance,
     judge_same_states,
 )
@@ -19,6 +21,7 @@ from fixtures.gate.hidden_states import (
 from fixtures.gate.verdict import Status
 from fixtures.measure.record import Layers, Widths
 from fixtures.measure.samples import AcceptanceSample, PromptSample
+from tests.specs import spec_of
 
 KIMI = Widths(expected=21504, fc_in=21504, returned=21504, draft_steps=(7168,))
 
@@ -210,6 +213,54 @@ def test_what_has_no_graph_is_named(log: str, requests: int, words: str) -> None
 )
 def test_why_a_graph_was_not_used(log: str, words: str) -> None:
     assert words in judge_graph_use(log, asked=True).reasons[0]
+
+
+def of_rank(log: str, mark: str) -> str:
+    return re.sub(r"^(\[[\d: -]+)(?: TP0)?\]", rf"\1 {mark}]", log, flags=re.MULTILINE)
+
+
+USED = NEW.replace("False", "True")
+
+
+@pytest.mark.parametrize(
+    ("log", "statuses", "words"),
+    [
+        (of_rank(CAPTURES + USED, "DP0") + "\n" + of_rank(CAPTURES + USED, "DP1"), "pppp", "DP1: "),
+        (
+            of_rank(CAPTURES + USED, "DP0") + "\n" + of_rank(CAPTURES + NEW, "DP1"),
+            "pfpp",
+            "DP1: 1 of 1 decode lines of the log say 'cuda graph: False'",
+        ),
+        (
+            of_rank(CAPTURES + USED, "DP0") + "\n" + of_rank(CAPTURES, "DP1"),
+            "pfpp",
+            "DP1: the log has no decode line",
+        ),
+        (
+            of_rank(CAPTURES + USED, "DP1 TP0") + "\n" + of_rank(PLAIN + USED, "DP0 TP0"),
+            "ppfp",
+            "DP0: the server captured CUDA graphs of the target and none of the draft",
+        ),
+        (of_rank(CAPTURES + USED, "DP0") + "\n" + of_rank(USED, "DP10"), "pfpf", "DP1: the server"),
+    ],
+)
+def test_each_data_parallel_rank_is_judged_by_its_own_lines(log, statuses, words):
+    verdicts = judge_graphs(spec_of(dp=2), log)
+    assert "".join(verdict.status[0] for verdict in verdicts) == statuses
+    assert any(verdict.reasons[0].startswith(words) for verdict in verdicts)
+
+
+def test_tensor_parallel_ranks_are_judged_together() -> None:
+    log = of_rank(CAPTURES + USED, "TP0") + "\n" + of_rank(PLAIN, "TP1")
+    graph, captures = judge_graphs(spec_of(tp=2), log)
+    assert graph.reasons == ("all 1 decode lines say 'cuda graph: True'",)
+    assert captures.status is Status.PASS
+
+
+def test_with_dp_attention_the_first_rank_tells_of_all_captures() -> None:
+    spec = spec_of(tp=2, dp=2, args=("--enable-dp-attention",))
+    log = of_rank(CAPTURES + USED, "DP0 TP0") + "\n" + of_rank(PLAIN + USED, "DP1 TP1")
+    assert [verdict.status for verdict in judge_graphs(spec, log)] == [Status.PASS] * 3
 
 
 def run(*steps: int) -> AcceptanceSample:

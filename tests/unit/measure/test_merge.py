@@ -14,9 +14,9 @@ from fixtures.report.page import render_page
 from tests import states
 
 
-def gpu_specs():
+def gpu_specs(profile="tiny"):
     profiles = load_profiles(())
-    return [s for s in ordered(select(profiles, ["tiny"], ["*/graph", "*/eager"]))]
+    return [s for s in ordered(select(profiles, [profile], ["*/graph", "*/eager"]))]
 
 
 def shards(record, count):
@@ -39,17 +39,40 @@ def test_merged_shards_render_as_one_host(state, count):
     assert render_page(merged) == render_page(whole)
 
 
-def test_every_server_is_in_a_share_with_what_it_is_compared_with():
-    specs = gpu_specs()
+@pytest.mark.parametrize("profile", ["tiny", "tiny-2gpu", "llama-8b-shape"])
+def test_every_server_is_in_a_share_with_what_it_is_compared_with(profile):
+    specs = gpu_specs(profile)
+    known = {spec.id for spec in specs}
     shares = [share(specs, i, 3) for i in (1, 2, 3)]
-    assert set().union(*shares) == {spec.id for spec in specs}
+    assert set().union(*shares) == known
     for own in shares:
         for spec in specs:
             if spec.id in own:
-                assert spec.reference_id is None or spec.reference_id in own
-                assert spec.graph_twin_id is None or spec.graph_twin_id in own
-    speculating = {s.id for s in specs if s.speculation}
+                assert own.issuperset(known.intersection(spec.compared_with))
+    several = {s.one_rank_id for s in specs}
+    speculating = {s.id for s in specs if s.speculation and s.id not in several}
     assert sum(len(own & speculating) for own in shares) == len(speculating)
+
+
+def test_a_merged_record_has_its_servers_in_the_order_they_run():
+    green = states.green()
+    like = next(iter(green.servers.values()))
+    servers = {
+        spec.id: replace(
+            like,
+            id=spec.id,
+            spec={
+                "speculation": spec.speculation is not None,
+                "cuda_graphs": spec.cuda_graphs,
+                "tp": spec.tp,
+                "dp": spec.dp,
+            },
+        )
+        for spec in load_profiles(())["tiny-2gpu"].servers
+    }
+    merged = merge_records([replace(green, servers=servers)])
+    assert list(merged.servers) == [spec.id for spec in gpu_specs("tiny-2gpu")]
+    assert list(merged.servers) != list(servers)
 
 
 def test_the_worse_of_two_references_is_told():

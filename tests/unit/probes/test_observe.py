@@ -132,6 +132,17 @@ def test_a_process_that_served_no_prefill_has_no_say(tmp_path: Path) -> None:
     assert read_observation(tmp_path).ranks == 1
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_any_one_data_parallel_rank_may_serve_the_request(tmp_path: Path, rank: int) -> None:
+    """A replica of rank 0 as well, or with DP attention another rank of the same world."""
+    run = after_arming(tmp_path)
+    path = write(tmp_path, run, passes(), rank=rank)
+    path.rename(path.with_name(f"{run}.999.jsonl"))
+    write(tmp_path, run, [{**passes()[0], "sketched_rows": {"normed": 0}}], rank=0)
+    seen = read_observation(tmp_path)
+    assert (seen.ranks, seen.ranks_agree, seen.layer_ids) == (1, True, (0, 1, 2))
+
+
 def test_a_last_line_still_being_written_is_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, after_arming(tmp_path), passes())
     text = path.read_text()

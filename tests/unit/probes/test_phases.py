@@ -273,12 +273,34 @@ def write(folder: Path, *lines: object, pid: int = 7) -> None:
     (folder / f"run.{pid}.jsonl").write_text(text)
 
 
-def test_the_reader_takes_whole_steps_of_the_lowest_rank(tmp_path: Path) -> None:
-    write(tmp_path, {**RECORD, "rank": 1, "pid": 3, "steps": []}, pid=3)
+WHOLE = [Step(1, 4.0, {"decode": 3.0}), Step(1, None, {"decode": 3.5})]
+
+
+def test_the_reader_takes_whole_steps_of_the_first_rank(tmp_path: Path) -> None:
+    write(tmp_path, {**RECORD, "rank": 1, "pid": 3}, pid=3)
     write(tmp_path, RECORD)
-    clock, steps = read_steps(tmp_path, "run")
-    assert clock == "cuda"
-    assert steps == [Step(1, 4.0, {"decode": 3.0}), Step(1, None, {"decode": 3.5})]
+    assert read_steps(tmp_path, "run", 2) == ("cuda", WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "ranks_a_request"),
+    [
+        ((0, 0), 1),  # two replicas, each a world of its own
+        ((0, 1, 0, 1), 2),  # two replicas of two ranks
+        ((0, 1), 1),  # DP attention: one world, whose ranks serve requests of their own
+        ((0, 1, 2, 3), 2),
+    ],
+)
+def test_the_steps_of_every_data_parallel_rank_are_read(
+    tmp_path: Path, ranks: tuple[int, ...], ranks_a_request: int
+) -> None:
+    for pid, rank in enumerate(ranks, start=10):
+        batch = rank // ranks_a_request + 10 * (pid - rank)
+        steps = [[batch, 4.0, 3.0], [batch, None, 9.0 * rank]]
+        write(tmp_path, {**RECORD, "rank": rank, "pid": pid, "steps": steps}, pid=pid)
+    _, steps = read_steps(tmp_path, "run", ranks_a_request)
+    assert len(steps) == 2 * len(ranks) // ranks_a_request
+    assert len({step.batch_size for step in steps}) == len(ranks) // ranks_a_request
 
 
 def test_a_last_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
@@ -293,6 +315,7 @@ def test_a_last_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> 
     [
         ([], "timed no decode step: it carries no timer"),
         ([{**HEAD, "error": "LookupError: no verify"}], "LookupError: no verify"),
+        ([{**RECORD, "rank": 1}], "holds no times of steps: KeyError"),
         ([HEAD], "holds no times of steps: KeyError"),
         ([{**RECORD, "steps": [[1, 2.0]]}], "holds no times of steps: ValueError"),
         (["text"], "is no record of an observer"),
@@ -302,4 +325,4 @@ def test_nothing_to_read_says_why(tmp_path: Path, lines: list[object], words: st
     if lines:
         write(tmp_path, *lines)
     with pytest.raises(ProbeError, match=words):
-        read_steps(tmp_path, "run")
+        read_steps(tmp_path, "run", 2)
