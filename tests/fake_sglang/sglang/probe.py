@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 PROJECTIONS = 64
+unwritten: dict[int, list[tuple[Path, str]]] = {}
+"""Times of steps by data-parallel rank: each file and the line that goes there."""
 
 
 def observe(args: dict[str, Any], rows: int, dp_rank: int) -> None:
@@ -48,10 +50,14 @@ def observe(args: dict[str, Any], rows: int, dp_rank: int) -> None:
 
 
 def time_steps(args: dict[str, Any], count: int, dp_rank: int) -> None:
-    """Write the times of `count` decode steps, all alike, if steps are being timed."""
+    """Time `count` decode steps, all alike, if steps are being timed; if they are no longer, write
+    what this data-parallel rank timed."""
     hooks = args.get("forward_hooks")
     folder = Path(hooks[-1]["config"]["folder"]) / "phases" if hooks else None
     if folder is None or not (folder / "armed").exists():
+        for path, line in unwritten.pop(dp_rank, ()):
+            with path.open("a") as file:
+                file.write(line)
         return
     run = (folder / "armed").read_text()
     speculating = args.get("speculative_algorithm")
@@ -60,8 +66,8 @@ def time_steps(args: dict[str, Any], count: int, dp_rank: int) -> None:
     record: dict[str, Any] = {"seq": 0, "role": "scheduler", "mode": "DECODE", "clock": "host"}
     record |= {"phases": list(times), "steps": steps}
     for head in _heads(args, run, dp_rank):
-        with (folder / f"{run}.{head['pid']}.jsonl").open("a") as file:
-            file.write(json.dumps({**head, **record}) + "\n")
+        path = folder / f"{run}.{head['pid']}.jsonl"
+        unwritten.setdefault(dp_rank, []).append((path, json.dumps({**head, **record}) + "\n"))
 
 
 def _heads(args: dict[str, Any], run: str, dp_rank: int) -> list[dict[str, Any]]:
