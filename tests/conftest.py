@@ -47,7 +47,12 @@ def run_pytest(tmp_path):
                 *("--artifacts", str(tmp_path / "artifacts"), *arguments),
             ],
             cwd=ROOT,
-            env={**inherited, "CUDA_VISIBLE_DEVICES": "", **environment},
+            env={
+                **inherited,
+                "CUDA_VISIBLE_DEVICES": "",
+                "DRAFTGATE_CACHE": str(tmp_path / "fetched"),
+                **environment,
+            },
             capture_output=True,
             text=True,
             timeout=600,

@@ -181,3 +181,11 @@ def test_unusable_folders_are_refused_before_anything_boots(run_pytest, tmp_path
     run = run_pytest(*options, "--baselines", str(tmp_path / "baselines"))
     assert run.code == USAGE_ERROR
     assert "broken.json: not a whole JSON object" in run.err
+
+
+def test_a_target_that_was_not_fetched_is_said_before_anything_boots(run_pytest, fake_sglang):
+    run = run_pytest(SUITE, "--profile", "smollm2", "-m", "cpu", "--server-python", fake_sglang)
+    assert run.code == NOTHING_RAN
+    for server in ("none", "eagle3-s3k1d4"):
+        assert f"smollm2/{server}/cpu: fetched:smollm2: not fetched yet" in run.text
+    assert "draftgate models get smollm2" in run.text
