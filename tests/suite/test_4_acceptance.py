@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.gate.acceptance import judge_cached, judge_length
+from fixtures.gate.acceptance import judge_length
 from fixtures.gate.acceptance_change import judge_change
 from fixtures.gate.history import acceptance_of, baseline_of
+from fixtures.gate.reuse import judge_cached, judge_next_turns
 from fixtures.gate.several_gpus import judge_several_gpus
 from fixtures.gate.text import judge_text
 from fixtures.preflight.environment import simulated_by
@@ -56,10 +57,15 @@ def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, accept
 
 
 @pytest.mark.speculative
-def test_a_cached_prompt_is_accepted_as_a_cold_one(spec, session, subject, acceptance, judged):
+def test_a_cached_prompt_is_accepted_as_a_cold_one(spec, session, subject, judged):
     gated = session.profiles[spec.profile].acceptance_means_something
-    cached = subject.cached_run()
-    judged(judge_cached(acceptance.prompts, cached, exact=spec.exact_text, gated=gated))
+    judged(judge_cached(subject.cached_run(), exact=spec.exact_text, gated=gated))
+
+
+@pytest.mark.speculative
+def test_a_next_turn_is_accepted_as_on_a_cold_cache(spec, session, subject, judged):
+    gated = session.profiles[spec.profile].acceptance_means_something
+    judged(judge_next_turns(subject.next_turns(), exact=spec.exact_text, gated=gated))
 
 
 @pytest.mark.speculative

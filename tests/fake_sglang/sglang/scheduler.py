@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import faults
+
 STEP_S = float(os.environ.get("FAKE_SGLANG_STEP_S", "0.0002"))
 """A forward pass."""
 VOCABULARY = 128
@@ -39,7 +41,7 @@ def steps_of(prompt: list[int], count: int, num_steps: int) -> Iterator[int]:
 
 
 def longest_prefix(prompt: list[int], cache: list[list[int]]) -> int:
-    """Tokens of `prompt` that the cache holds; the last two are always computed."""
+    """Tokens of `prompt` that stand at the beginning of something cached."""
     found = 0
     for earlier in cache:
         same = 0
@@ -48,30 +50,37 @@ def longest_prefix(prompt: list[int], cache: list[list[int]]) -> int:
                 break
             same += 1
         found = max(found, same)
-    return max(0, min(found, len(prompt) - 2))
+    return found
 
 
 def main() -> None:
     Path("/proc/self/comm").write_text("sglang::scheduler")  # as setproctitle does
     send({"ready": True})
-    caches: dict[int, list[list[int]]] = {}
+    # What each was asked, and what it holds in its cache.
+    ranks: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
     for line in sys.stdin:
         order = json.loads(line)
         if order.get("flush"):
-            caches.clear()
+            ranks.clear()
             continue
-        prompt, count = order["input_ids"], order["max_new_tokens"]
+        prompt, count, num_steps = order["input_ids"], order["max_new_tokens"], order["num_steps"]
         text = text_of(prompt, count)
-        cache = caches.setdefault(order["rank"], [])
-        cached = longest_prefix(prompt, cache)
-        cache.append(prompt)
+        asked, cache = ranks.setdefault(order["rank"], ([], []))
+        # The last token is always computed; a server that speculates looks for pairs of tokens.
+        found = min(longest_prefix(prompt, cache), len(prompt) - 1)
+        cached = max(0, found - 1) if num_steps else found
+        if faults.fault == "generated_keys_lost" and found > longest_prefix(prompt, asked):
+            num_steps = 0  # no draft is right any more: a token a step
+        asked.append(prompt)
         made = 1
         answer = {"id": order["id"], "cached_tokens": cached}
         send({**answer, "tokens": text[:1], "is_last": count == 1})
-        for new in steps_of(prompt, count, order["num_steps"]):
+        for new in steps_of(prompt, count, num_steps):
             time.sleep(STEP_S)
             made += new
             send({**answer, "tokens": text[made - new : made], "is_last": made == count})
+        # The last token was never computed; everything before is kept.
+        cache.append(prompt if faults.fault == "generated_not_cached" else prompt + text[:-1])
 
 
 def send(answer: dict[str, object]) -> None:

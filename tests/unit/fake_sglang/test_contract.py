@@ -4,51 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.engine.ports import free_port, release_port
-from fixtures.models.location import locate
 from tests.fake_sglang import record as recorder
-from tests.fake_sglang.interpreter import HERE, make_interpreter
+from tests.fake_sglang.interpreter import HERE
+from tests.fake_sglang.process import stand_in
 
 RECORDED = sorted(HERE.glob("recorded/*/*.json"))
 LIMIT_S = 30.0
-
-
-@contextmanager
-def stand_in(folder: Path, version: str, fault: str = "none") -> Iterator[str]:
-    """The URL of a stand-in, started as the recorded servers were."""
-    target, draft = (str(locate(f"builtin:{n}").folder) for n in ("tiny", "tiny-eagle3"))
-    port = free_port()
-    process = subprocess.Popen(
-        [
-            *(make_interpreter(folder, version), "-m", "sglang.launch_server"),
-            *("--model-path", target, "--speculative-draft-model-path", draft),
-            *("--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3"),
-            *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "4"),
-            *("--served-model-name", "x", "--port", str(port), "--enable-metrics"),
-            *("--enable-return-hidden-states", "--device", "cpu"),
-        ],
-        cwd=folder,
-        stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"], "FAKE_SGLANG_FAULT": fault},
-    )
-    try:
-        wait_for(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-        release_port(port)
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +27,6 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             version: stack.enter_context(stand_in(tmp_path_factory.mktemp(version), version))
             for version in sorted({path.parent.name for path in RECORDED})
         }
-
-
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
 
 
 def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:

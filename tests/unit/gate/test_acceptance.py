@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import pytest
 
-from fixtures.gate.acceptance import judge_cached, judge_length
+from fixtures.gate.acceptance import judge_length
 from fixtures.gate.verdict import Status
 from fixtures.measure.samples import AcceptanceSample, PromptSample
 
@@ -101,25 +101,3 @@ def test_a_run_without_verify_steps_is_not_judged():
     run = AcceptanceSample((PromptSample("a", 128, None, 0, ""),), 128, 8, "", None)
     with pytest.raises(ValueError, match="no verify steps"):
         length(run)
-
-
-def cached(*steps, tokens=4):
-    return [PromptSample(f"p{i}", 128, count, tokens, "", "") for i, count in enumerate(steps)]
-
-
-@pytest.mark.parametrize(
-    ("now", "exact", "status", "words"),
-    [
-        (cached(40, 40), True, Status.PASS, "3.200 on cached prompts, 3.200 on cold ones"),
-        (cached(40), True, Status.PASS, "3.200"),
-        (cached(40, 41), True, Status.FAIL, "1 of 2 prompts take other verify steps"),
-        (cached(40, 41), False, Status.PASS, "3.160 on cached prompts"),
-        (cached(40, 44), False, Status.FAIL, "(first p1)"),
-        (cached(40, 41, tokens=0), True, Status.NOT_GATED, "were not found in the cache"),
-    ],
-)
-def test_cached_prompts(now, exact, status, words):
-    cold = sample((128, 40), (128, 40)).prompts
-    verdict = judge_cached(cold, now, exact=exact)
-    assert (verdict.status, words in verdict.reasons[0]) == (status, True), verdict
-    assert judge_cached(cold, now, exact=exact, gated=False).status is Status.NOT_GATED
