@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fixtures.measure.machine import describe_machine
@@ -30,6 +32,20 @@ def test_servers_run_in_order_each_in_one_block(run_pytest):
     ]
     blocks = [a for a, b in zip(ids, [*ids[1:], None], strict=True) if a != b]
     assert len(blocks) == len(set(blocks))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [
+        (("--server", "*none*"), "1 server"),
+        (("-m", "cpu"), "5 servers"),
+        (("-k", "embed-s3"), "1 server"),
+    ],
+)
+def test_servers_are_counted_when_all_is_chosen(run_pytest, chosen, count):
+    run = run_pytest(SUITE, "--collect-only", *chosen)
+    assert "draftgate: profile tiny; SGLang of " in run.out
+    assert re.findall(r"draftgate: (\d+ servers?) chosen", run.out) == [count]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +94,7 @@ def test_a_device_that_no_server_of_the_profile_has(run_pytest, tmp_path, has, a
     assert run.code == USAGE_ERROR, run.text
     assert f"-m {asked}: mine has no server for " in run.err
     assert 'devices = ["cpu", "gpu"]' in run.err
-    assert "draftgate: profile mine; 1 server chosen" in run.out
+    assert "draftgate: profile mine; SGLang of " in run.out
 
 
 def test_a_target_without_a_tokenizer_is_told_before_the_boot(run_pytest, tmp_path):

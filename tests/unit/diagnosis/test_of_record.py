@@ -18,6 +18,7 @@ from fixtures.measure.step_times import StepTimes
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "records" / "h200x1-tiny-sglang-0.5.16.json"
 DRAFT = {"draft": {"name": "mine"}}
+PAIR = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]
 
 
 def server(id_, tok_s, length=None, base="kimi/none/graph", **more):
@@ -104,7 +105,8 @@ def test_a_step_beside_one_without_speculation_and_one_without_graphs():
     eager = server("kimi/mine-s5k1d6/eager", 21.0, 2.1, step_times=steps(100.0, verify=60.0))
     text = diagnose_record(record(none, fast, eager), [SLOW.id], [])
     assert text.splitlines()[2:7] == [
-        "  a step: 37.00 ms = draft 5.00 + verify 28.00 + extend 2.00 + host 2.00",
+        "  a step: 37.00 ms = draft 5.00 + verify 28.00 + extend 2.00 + host 2.00; between steps "
+        "run prefills, which steps/s include",
         "  CUDA graphs: 2.70x the speed of kimi/mine-s5k1d6/eager",
         "  a step there: 100.00 ms = verify 60.00 + host 40.00",
         "  break-even: acceptance length 3.33; here 2.10 (-1.23): 0.63x the speed of "
@@ -205,6 +207,10 @@ def test_the_command_reads_a_record(capsys, tmp_path):
         ([str(RECORD), "--url", "http://127.0.0.1:1"], "give a RECORD, or --url"),
         (["--url", "http://127.0.0.1:1", "--target", "builtin:tiny"], "give a RECORD, or --url"),
         (["--url", "http://127.0.0.1:1"], "--url needs --target and --draft"),
+        (
+            ["--url", "http://127.0.0.1:1", "--server", "*s5*", *PAIR],
+            "--server *s5* chooses servers of a RECORD, and --url names one itself",
+        ),
     ],
 )
 def test_the_command_refuses_what_does_not_go_together(capsys, arguments, words):
@@ -213,8 +219,7 @@ def test_the_command_refuses_what_does_not_go_together(capsys, arguments, words)
 
 
 def test_a_server_that_does_not_answer_is_one_sentence(capsys):
-    pair = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]
-    assert main(["diagnose", "--url", "http://127.0.0.1:1", *pair]) == 2
+    assert main(["diagnose", "--url", "http://127.0.0.1:1", *PAIR]) == 2
     said = capsys.readouterr().err
     assert "http://127.0.0.1:1/server_info cannot be reached (ConnectionError)" in said
     assert "HTTPConnectionPool" not in said

@@ -156,7 +156,13 @@ class TestProfiles:
         )
         words = ("--profiles", str(tmp_path), "--profile", "mine/mine-s3k1d4/graph")
         assert lint(*words) == 1
-        assert "[layers-moved]" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert "[layers-moved]" in printed
+        assert "error [tokenizer] the target's folder holds no tokenizer" in printed
+        profile = tmp_path / "mine.toml"
+        profile.write_text(f"{profile.read_text()}skip_tokenizer = true\n")
+        assert lint(*words) == 1
+        assert "[tokenizer]" not in capsys.readouterr().out
 
 
 def broken(folder: Path, damage: str) -> list[str]:

@@ -11,7 +11,7 @@ from fixtures.client import Prompt
 from fixtures.errors import PreflightError
 from fixtures.models.checkpoint import read_checkpoint
 from fixtures.models.location import locate
-from fixtures.preflight.tokenizer import require_token_ids, require_tokenizer
+from fixtures.preflight.tokenizer import judge_tokenizer, require_token_ids
 
 IDS = Prompt(id="a", input_ids=(1, 2), text=None, category="")
 TEXT = Prompt(id="b", input_ids=None, text="two", category="")
@@ -31,10 +31,11 @@ def target(tmp_path):
 
 
 def test_a_target_without_one_needs_skip_tokenizer(tiny, target):
-    require_tokenizer(tiny, target)
-    with pytest.raises(PreflightError, match="holds no tokenizer") as told:
-        require_tokenizer(replace(tiny, skip_tokenizer=False), target)
-    assert "skip_tokenizer = true" in str(told.value)
+    assert judge_tokenizer(tiny, target) == ()
+    (told,) = judge_tokenizer(replace(tiny, skip_tokenizer=False), target)
+    assert (told.rule, told.severity, told.evidence) == ("tokenizer", "error", str(target.folder))
+    assert "holds no tokenizer" in told.message
+    assert "skip_tokenizer = true" in told.remedy
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_target_without_one_needs_skip_tokenizer(tiny, target):
 )
 def test_any_file_of_a_tokenizer_counts(tiny, target, name):
     (target.folder / name).touch()
-    require_tokenizer(replace(tiny, skip_tokenizer=False), target)
+    assert judge_tokenizer(replace(tiny, skip_tokenizer=False), target) == ()
 
 
 def test_a_server_without_one_is_sent_token_ids(tiny):
