@@ -179,10 +179,12 @@ class Pose:
         steps[-1][-1] = last ^ 1
 
     def logprobs(self, prompt: list[int], steps: list[list[int]]) -> dict[str, Any]:
-        """The two likeliest tokens in the first place: the right one, and the one it could be."""
+        """The likeliest tokens in the first place: the right one, the one it could be, and others
+        that are out of the question."""
         right = self.right.get(tuple(prompt), steps[0][0])
         gap = self.gaps.get(faults.fault, 3.0)
         top = [[-0.5, right, None], [-0.5 - gap, right ^ 1, None]]
+        top += [[-20.0, right ^ other, None] for other in (2, 4, 6)]
         return {"output_token_logprobs": top[:1], "output_top_logprobs": [top]}
 
     def hidden_states(self, prompt: list[int], steps: list[list[int]]) -> list[Any]:

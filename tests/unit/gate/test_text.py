@@ -49,7 +49,10 @@ def test_near_ties_pass_and_are_counted():
     [
         ({5: -0.1, 9: -2.6}, "prompt b, at generated token 1: 9, there 5, 2.500 nats apart."),
         ({9: -0.25, 5: -1.0}, "9, there 5, 0.750 nats apart."),
-        ({5: -0.1, 7: -0.2}, "9, there 5, and the target's likeliest are 5 and 7, 0.100 nats"),
+        (
+            {5: -0.1, 7: -0.2, 8: -9.0},
+            "9, there 5, and 9 not among the 3 likeliest of the target (5, 7, 8).",
+        ),
     ],
 )
 def test_one_difference_in_earnest_is_red_beside_near_ties(likeliest, words):
@@ -81,3 +84,9 @@ def test_a_text_that_is_missing_or_short_is_red(now):
     verdict = judge(now=now)
     assert verdict.status is Status.FAIL
     assert verdict.reasons[0].startswith("prompt b: ")
+
+
+def test_a_tie_of_more_than_two_is_a_tie():
+    three = {7: -0.5, 9: -0.5, 5: -0.5}
+    verdict = judge(replace(B, likeliest=three))
+    assert (verdict.status, verdict.value) == (Status.PASS, 1)
