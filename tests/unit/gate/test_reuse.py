@@ -105,6 +105,10 @@ def test_a_text_that_changes_in_earnest_is_told_in_full():
             {"disable_radix_cache": False, "dp_size": 2},
             "each of 2 data-parallel ranks has a cache of its own, and requests go to them in turn",
         ),
+        (
+            {"disable_radix_cache": False, "dp_size": 1, "attn_dp_size": 4},
+            "each of 4 data-parallel ranks has a cache of its own, and requests go to them in turn",
+        ),
     ],
 )
 def test_without_a_cache_that_all_requests_share_nothing_is_judged(info, words):
