@@ -49,9 +49,9 @@ def layer_ids_plain(draft: Path, into: Path) -> Path:
     return _with_layer_ids(draft, into, [1, 3, 5])
 
 
-def layer_ids_late(draft: Path, into: Path) -> Path:
-    """The last layers that SGLang can capture of a target of eight."""
-    return _with_layer_ids(draft, into, [4, 5, 6])
+def layer_ids_of_another(*ids: int) -> Plant:
+    """The layer ids of another draft."""
+    return lambda draft, into: _with_layer_ids(draft, into, list(ids))
 
 
 def layer_ids_first_is_last(draft: Path, into: Path) -> Path:
@@ -127,10 +127,11 @@ def other_vocabulary(draft: Path, into: Path) -> Path:
 
         ids = tensors["d2t"] + _places(tensors["d2t"]) + 100
         tensors["d2t"] = ids - _places(ids)
-        tensors["t2d"] = torch.zeros(256, dtype=torch.bool).index_fill(0, ids, True)
+        twice = torch.zeros(2 * len(tensors["t2d"]), dtype=torch.bool)
+        tensors["t2d"] = twice.index_fill(0, ids, True)
 
     def widen(config: Config) -> None:
-        config["vocab_size"] = 256
+        config["vocab_size"] *= 2
 
     return _edit_config(_with_tensors(draft, into, edit), widen)
 
@@ -164,7 +165,6 @@ FAULTS: Mapping[str, Plant] = {
     for plant in (
         layer_ids_later,
         layer_ids_earlier,
-        layer_ids_late,
         layer_ids_first_is_last,
         no_eagle_config,
         d2t_shifted,

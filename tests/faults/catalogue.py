@@ -1,4 +1,4 @@
-"""Faults and healthy controls: what is planted, and which check must name it."""
+"""Faults and healthy controls of the built-in pair: what is planted, which check must name it."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class Fault:
     """Whether accepted sessions are needed, and the speed is measured."""
     warned: str = ""
     """Words of a warning before the boot, which stops nothing."""
+    diagnosis: str = ""
+    """Words of what follows from the draft alone, where it is replayed whatever is red."""
 
 
 START = "boot"
@@ -93,7 +95,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "ids-later": moved("[2, 4, 6]", planted.layer_ids_later, "layer ids one too high"),
     "ids-earlier": moved("[0, 2, 4]", planted.layer_ids_earlier, "layer ids one too low"),
-    "ids-late": moved("[4, 5, 6]", planted.layer_ids_late, "the last layers' ids"),
+    "ids-late": moved("[4, 5, 6]", planted.layer_ids_of_another(4, 5, 6), "the last layers' ids"),
     "no-ids": moved("[1, 3, 4]", planted.no_eagle_config, "no `eagle_config`: default layers"),
     "ids-collide": Fault(
         "layer ids [5, 3, 5]: one of them twice",

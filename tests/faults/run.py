@@ -12,29 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from fixtures.diagnosis.conclusion import conclude_acceptance
+from fixtures.measure.record import BootRecord
 from fixtures.measure.record_file import read_record, write_record
+from fixtures.measure.samples import DraftAlone
 from fixtures.models.location import locate
+from fixtures.preflight.capture import name_layers
 from tests.conftest import ROOT
-from tests.faults.catalogue import CONTROLS, PLUGIN, START, Fault
+from tests.faults.catalogue import PLUGIN, START, Fault
+from tests.faults.pairs import Pair
 
 PROFILE = """
 [target]
 path = "{target}"
 [drafts.planted]
 path = "{draft}"
-[prompts]
-path = "builtin:tiny"
-count = 8
-max_new_tokens = 96
-[throughput]
-prompts = 4
-max_new_tokens = 32
-rounds = 3
-[defaults]
-devices = ["cpu"]
-context_length = 1024
-skip_tokenizer = true
-max_running_requests = 8
+{asked}
 [[servers]]
 draft = "planted"
 algorithm = "{algorithm}"
@@ -51,8 +44,8 @@ ACCEPTED = 5
 @dataclass(frozen=True)
 class Seen:
     """What one run showed: the first red test (None: all green), after how many seconds of tests,
-    its message; and of the server whether it started, its acceptance length and a hash of what it
-    said."""
+    its message; and of the server whether it started, its acceptance length, a hash of what it
+    said, the layers its draft was fed, what the draft did alone and what follows from it."""
 
     test: str | None
     seconds: float
@@ -60,19 +53,25 @@ class Seen:
     started: bool
     length: float | None
     said: str | None
+    fed: str | None = None
+    alone: dict[str, float] | None = None
+    concluded: str | None = None
 
 
-def run(fault: Fault, folder: Path, *, preflight: bool) -> Seen:
-    """Run the suite once on one server with `fault` planted; what it leaves is in `folder`."""
+def run(pair: Pair, name: str, folder: Path, *, preflight: bool) -> Seen:
+    """Run the suite once on one server with a fault planted; what it leaves is in `folder`."""
+    fault = pair.planted[name]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    write_profile(fault, folder)
+    write_profile(pair, fault, folder)
     if fault.timed:
-        _accept_healthy_sessions(folder)
-    return _run(folder, preflight=preflight, timed=fault.timed)
+        _accept_healthy_sessions(pair, folder)
+    return _run(folder, preflight=preflight, timed=fault.timed, replayed=pair.replayed)
 
 
-def _run(folder: Path, *, preflight: bool, timed: bool, name: str = "run") -> Seen:
+def _run(
+    folder: Path, *, preflight: bool, timed: bool, replayed: bool = False, name: str = "run"
+) -> Seen:
     artifacts, report = folder / name, folder / f"{name}.xml"
     chosen = ["not pair"] * (not preflight) + ["not throughput"] * (not timed)
     command = [
@@ -81,6 +80,7 @@ def _run(folder: Path, *, preflight: bool, timed: bool, name: str = "run") -> Se
         *("--artifacts", str(artifacts), "--baselines", str(folder / "baselines")),
         *("--junitxml", str(report), "-k", " and ".join(chosen)),
         *(() if preflight else ("--no-preflight",)),
+        *(("-p", "tests.faults.replayed") if replayed else ()),
     ]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     environment = {**inherited, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PLUGIN)}
@@ -105,15 +105,30 @@ def _read(report: Path, artifacts: Path) -> Seen:
                 first = (START if boot else test, text)
     (path,) = artifacts.rglob("record.json")
     server = next(iter(read_record(path).servers.values()), None)
-    sample = server.last.acceptance if server else None
+    boot = server.last if server else BootRecord(0)
+    sample, alone = boot.acceptance, boot.alone
     return Seen(
         test=first[0] if first else None,
         seconds=round(seconds, 1),
         message=_told(first[1]) if first else "",
-        started=bool(server and server.last.boot_s),
+        started=boot.boot_s is not None,
         length=sample.length if sample else None,
         said="".join(p.output_sha256[:4] for p in sample.prompts) if sample else None,
+        fed=name_layers(boot.layers.fed) if boot.layers else None,
+        alone=_lengths(alone) if alone else None,
+        concluded=str(conclude_acceptance(server, boot)).splitlines()[0] if alone else None,
     )
+
+
+def _lengths(alone: DraftAlone) -> dict[str, float]:
+    """Acceptance lengths on the same prompts: of the server, of its draft alone on what it was fed
+    and on the layers it was trained on."""
+    lengths = {
+        "server": alone.server_length,
+        "fed": alone.fed_length,
+        "right": alone.right_length,
+    }
+    return {name: round(length, 4) for name, length in lengths.items() if length is not None}
 
 
 def _told(text: str) -> str:
@@ -124,8 +139,8 @@ def _told(text: str) -> str:
     return "\n".join(re.sub(r"(?<![\w:])/\S*/", "", line) for line in kept)
 
 
-def write_profile(fault: Fault, folder: Path) -> None:
-    target = locate("builtin:tiny").folder
+def write_profile(pair: Pair, fault: Fault, folder: Path) -> None:
+    target = locate(pair.target).folder
     draft = locate(f"builtin:{fault.draft}").folder
     assert target is not None
     assert draft is not None
@@ -136,6 +151,7 @@ def write_profile(fault: Fault, folder: Path) -> None:
     (folder / "planted.toml").write_text(
         PROFILE.format(
             target=target,
+            asked=pair.asked,
             draft=fault.plant(draft, folder / "draft"),
             algorithm=fault.algorithm,
             steps=steps,
@@ -148,10 +164,10 @@ def write_profile(fault: Fault, folder: Path) -> None:
     )
 
 
-def _accept_healthy_sessions(folder: Path) -> None:
+def _accept_healthy_sessions(pair: Pair, folder: Path) -> None:
     """File one healthy session, at the accepted pace, as many times as the gate asks for."""
     kept = (folder / "planted.toml").read_text(encoding="utf-8")
-    write_profile(CONTROLS["paced"], folder)
+    write_profile(pair, pair.controls["paced"], folder)
     _run(folder, preflight=True, timed=True, name="accepted")
     (folder / "planted.toml").write_text(kept, encoding="utf-8")
     (path,) = (folder / "accepted").rglob("record.json")

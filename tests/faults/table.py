@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from fixtures.diagnosis.conclusion import Guilt
 from tests.conftest import ROOT
@@ -14,8 +13,6 @@ from tests.faults.catalogue import (
     ALGORITHM,
     BASELINE,
     CACHED,
-    CONTROLS,
-    FAULTS,
     FLAGS,
     LAYERS,
     PAIR,
@@ -23,12 +20,12 @@ from tests.faults.catalogue import (
     START,
     WIDTH,
     Check,
+    Fault,
 )
+from tests.faults.pairs import Pair
 from tests.faults.run import Seen, to_json
 
-RESULTS = Path(__file__).parent / "results.json"
 DOCS = ROOT / "docs" / "faults.md"
-BEGIN, END = "<!-- fault table: python -m tests.faults -->", "<!-- end of the fault table -->"
 STAGES = {
     PAIR: "preflight",
     START: "start",
@@ -47,33 +44,37 @@ LONGEST = 220
 Results = dict[str, dict[str, Seen]]
 
 
-def read_results() -> Results:
-    if not RESULTS.is_file():
+def read_results(pair: Pair) -> Results:
+    if not pair.results.is_file():
         return {}
-    plain = json.loads(RESULTS.read_text(encoding="utf-8"))
+    plain = json.loads(pair.results.read_text(encoding="utf-8"))
     return {name: {k: Seen(**seen) for k, seen in kinds.items()} for name, kinds in plain.items()}
 
 
-def write_results(results: Results) -> None:
-    ordered = {name: results[name] for name in {**FAULTS, **CONTROLS} if name in results}
-    RESULTS.write_text(to_json(ordered), encoding="utf-8")
+def write_results(pair: Pair, results: Results) -> None:
+    ordered = {name: results[name] for name in pair.planted if name in results}
+    pair.results.write_text(to_json(ordered), encoding="utf-8")
 
 
-def never_run(results: Mapping[str, Mapping[str, Seen]]) -> list[str]:
+def never_run(pair: Pair, results: Mapping[str, Mapping[str, Seen]]) -> list[str]:
     """Faults and controls of which nothing was seen."""
-    return [f"{name}: never run" for name in {**FAULTS, **CONTROLS} if name not in results]
+    return [f"{name}: never run" for name in pair.planted if name not in results]
 
 
-def judge(results: Mapping[str, Mapping[str, Seen]]) -> list[str]:
+def judge(pair: Pair, results: Mapping[str, Mapping[str, Seen]]) -> list[str]:
     """What is not as it must be: a fault missed or named by another check, a false alarm."""
     problems = []
-    for name, fault in FAULTS.items():
+    for name, fault in pair.faults.items():
         seen = results.get(name, {})
         first = fault.before or fault.live
         problems += _problems(name, first, seen.get("before"))
         if fault.before is not None:
             problems += _problems(f"{name}, live", fault.live, seen.get("live"))
-    for name in CONTROLS:
+    for name, seen in results.items():
+        words, concluded = pair.planted[name].diagnosis, _live(seen).concluded or ""
+        if words not in concluded:
+            problems.append(f"{name}: the diagnosis is not {words!r}: {concluded[:LONGEST]}")
+    for name in pair.controls:
         alarm = results[name]["before"] if name in results else None
         if alarm is not None and alarm.test is not None:
             problems.append(f"{name}: a healthy control, and {alarm.test} is red: {alarm.message}")
@@ -91,34 +92,80 @@ def _problems(name: str, expected: Check | None, seen: Seen | None) -> list[str]
     return []
 
 
-def write_table(results: Results) -> None:
+def marks(pair: Pair) -> tuple[str, str]:
+    """Between which lines of the docs the table lies."""
+    return f"<!-- fault table: {pair.command} -->", f"<!-- end of the table: {pair.command} -->"
+
+
+def write_table(pair: Pair, results: Results) -> None:
     text = DOCS.read_text(encoding="utf-8")
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    DOCS.write_text(f"{text[:begin]}\n{render(results)}\n{text[end:]}", encoding="utf-8")
+    begin, end = marks(pair)
+    head, tail = text[: text.index(begin) + len(begin)], text[text.index(end) :]
+    DOCS.write_text(f"{head}\n{render(pair, results)}\n{tail}", encoding="utf-8")
 
 
-def render(results: Mapping[str, Mapping[str, Seen]]) -> str:
-    """The table, for Markdown."""
+def render(pair: Pair, results: Mapping[str, Mapping[str, Seen]]) -> str:
+    """The tables of a pair, for Markdown."""
+    if pair.replayed:
+        return "\n".join(_by_check(pair, results))
     healthy = results["plain"]["before"] if "plain" in results else None
     lines = [
         "| fault | without draftgate | caught at, after | the user reads |",
         "|---|---|---|---|",
     ]
-    for name, fault in FAULTS.items():
+    for name, fault in pair.faults.items():
         if name not in results:
             continue
         seen = results[name]
-        live = seen.get("live", seen["before"])
-        stages = [f"{STAGES.get(s.test or '', s.test)}, {s.seconds:.0f} s" for s in seen.values()]
-        where = stages[0] + "".join(f"; without preflight: {stage}" for stage in stages[1:])
+        without = _without(_live(seen), healthy)
         sentences = "<br>".join(dict.fromkeys(_sentence(s) for s in seen.values()))
-        lines.append(f"| {fault.what} | {_without(live, healthy)} | {where} | {sentences} |")
+        lines.append(f"| {fault.what} | {without} | {_where(seen)} | {sentences} |")
     lines += ["", "| healthy control | acceptance length | red tests |", "|---|---|---|"]
-    for name, control in CONTROLS.items():
+    for name, control in pair.controls.items():
         if name in results:
             seen_ = results[name]["before"]
             lines.append(f"| {control.what} | {seen_.length:.3f} | {seen_.test or 'none'} |")
     return "\n".join(lines)
+
+
+def _by_check(pair: Pair, results: Mapping[str, Mapping[str, Seen]]) -> Iterator[str]:
+    """What the floor, the layers and the draft alone say of each fault, by themselves."""
+    yield (
+        "| planted | acceptance length | floor | layers fed | draft alone, in the server | "
+        "on the right layers | first red, after | diagnosis |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, fault in pair.planted.items():
+        if name in results:
+            yield f"| {' | '.join([fault.what, *_checks(fault, results[name])])} |"
+
+
+def _checks(fault: Fault, seen: Mapping[str, Seen]) -> list[str]:
+    live = _live(seen)
+    if live.length is None or live.alone is None or live.concluded is None:
+        raise ValueError(f"{fault.what}: its server was not measured to the end")
+    alone, right = live.alone.get("fed"), live.alone.get("right")
+    return [
+        f"{live.length:.2f}",
+        f"**below** {fault.floor:g}" if live.length < fault.floor else f"above {fault.floor:g}",
+        live.fed or "not seen",
+        f"{f'{alone:.2f}' if alone else 'cannot be run'}, {live.alone['server']:.2f}",
+        f"{right:.2f}" if right else "",
+        _where(seen),
+        _shortened(live.concluded),
+    ]
+
+
+def _live(seen: Mapping[str, Seen]) -> Seen:
+    return seen.get("live", seen["before"])
+
+
+def _where(seen: Mapping[str, Seen]) -> str:
+    stages = [
+        f"{STAGES.get(s.test, s.test)}, {s.seconds:.0f} s" if s.test else "none"
+        for s in seen.values()
+    ]
+    return stages[0] + "".join(f"; without preflight: {stage}" for stage in stages[1:])
 
 
 def _without(live: Seen, healthy: Seen | None) -> str:
@@ -142,5 +189,9 @@ def _sentence(seen: Seen) -> str:
         telling = ("root exception: ",)
     guilty = [line for line in lines[1:] if line.startswith(telling)]
     text = guilty[0] if guilty else re.sub(r"^planted/\S+: ", "", lines[0])
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
     text = text.replace("|", "\\|")
     return text if len(text) <= LONGEST else text[: LONGEST - 4] + " ..."

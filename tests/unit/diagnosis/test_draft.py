@@ -125,6 +125,18 @@ def test_the_target_lends_its_head_where_the_config_asks_for_it(same, parts):
     same(make(config | {"draft_vocab_size": None}, tensors, embedding, head=head))
 
 
+def test_a_target_without_a_head_lends_its_embedding(served, parts):
+    config, tensors, embedding = parts()
+    del tensors["lm_head.weight"], tensors["d2t"]
+    tied, given = (
+        make(config | {"draft_vocab_size": None}, tensors, embedding, head=head)
+        for head in (None, embedding)
+    )
+    states = served.states((1, 3, 5))[0]
+    proposed = tied.proposals(served.tokens[0], states, 0, 2)
+    assert torch.equal(proposed, given.proposals(served.tokens[0], states, 0, 2))
+
+
 def test_a_norm_of_each_part_before_fc(parts, served):
     config, tensors, embedding = parts()
     states = served.states((1, 3, 5))[0]

@@ -14,15 +14,18 @@ from tests import planted
 
 DRAFT = BUILTIN_FOLDER / "tiny-eagle3"
 EMBED_DRAFT = BUILTIN_FOLDER / "tiny-eagle3-embed"
+SMOLLM2_DRAFT = BUILTIN_FOLDER / "smollm2-eagle3"
+of_both = pytest.mark.parametrize("draft", [DRAFT, SMOLLM2_DRAFT], ids=lambda draft: draft.name)
 PLANTS = {**planted.FAULTS, **planted.CONTROLS}
 DEFAULT_CAPTURE = (1, 3, 4)  # what SGLang captures of eight layers without ids: inputs 2, 4, 5
 
 
+@of_both
 @pytest.mark.parametrize("name", PLANTS)
-def test_weights_keep_their_provenance(name: str, tmp_path: Path) -> None:
+def test_weights_keep_their_provenance(name: str, draft: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    assert PLANTS[name](DRAFT, tmp_path / name) == tmp_path / name
-    assert read_checkpoint(tmp_path / name).metadata == read_checkpoint(DRAFT).metadata
+    assert PLANTS[name](draft, tmp_path / name) == tmp_path / name
+    assert read_checkpoint(tmp_path / name).metadata == read_checkpoint(draft).metadata
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,12 @@ def test_layer_ids(name: str, ids: list[int], tmp_path: Path) -> None:
     assert planted.layer_ids(PLANTS[name](DRAFT, tmp_path)) == ids
     weights = [folder / "model.safetensors" for folder in (tmp_path, DRAFT)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_layer_ids_of_a_target_of_thirty(tmp_path: Path) -> None:
+    planted.layer_ids_of_another(26, 27, 28)(SMOLLM2_DRAFT, tmp_path)
+    assert planted.layer_ids(tmp_path) == [26, 27, 28]
+    assert read_checkpoint(tmp_path).trained_on == (1, 14, 26)
 
 
 def test_plain_ids_for_a_draft_of_the_embedding(tmp_path: Path) -> None:
@@ -58,15 +67,16 @@ def test_lm_head_removed(tmp_path: Path) -> None:
     assert before - after == {"lm_head.weight"}
 
 
-def test_d2t(tmp_path: Path) -> None:
+@of_both
+def test_d2t(draft: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    offsets = read_checkpoint(DRAFT).read_integers("d2t")
+    offsets = read_checkpoint(draft).read_integers("d2t")
     target_ids = tuple(i + offset for i, offset in enumerate(offsets))
     seen = {
-        name: read_checkpoint(PLANTS[name](DRAFT, tmp_path / name)).read_integers("d2t")
+        name: read_checkpoint(PLANTS[name](draft, tmp_path / name)).read_integers("d2t")
         for name in ("d2t_zeros", "d2t_absolute", "d2t_shifted")
     }
-    assert seen["d2t_zeros"] == (0,) * 32
+    assert seen["d2t_zeros"] == (0,) * len(offsets)
     assert seen["d2t_absolute"] == target_ids
     shifted = tuple(i + offset for i, offset in enumerate(seen["d2t_shifted"]))
     assert shifted == (target_ids[-1], *target_ids[:-1])

@@ -1,0 +1,114 @@
+"""The pairs that faults are planted on: the built-in one, and a natural model with its draft."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests import planted
+from tests.faults import catalogue
+from tests.faults.catalogue import LAYERS, SAME_ALONE, Check, Fault, moved
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target, what is planted on it and its draft, and what the servers are asked."""
+
+    name: str
+    target: str
+    faults: Mapping[str, Fault]
+    controls: Mapping[str, Fault]
+    asked: str
+    """Tables of the profile."""
+    results: Path
+    command: str
+    replayed: bool = False
+    """Whether the draft is replayed alone whatever is red, and the table tells the checks apart."""
+
+    @property
+    def planted(self) -> Mapping[str, Fault]:
+        return {**self.faults, **self.controls}
+
+
+TINY = Pair(
+    name="tiny",
+    target="builtin:tiny",
+    faults=catalogue.FAULTS,
+    controls=catalogue.CONTROLS,
+    asked="""
+[prompts]
+path = "builtin:tiny"
+count = 8
+max_new_tokens = 96
+[throughput]
+prompts = 4
+max_new_tokens = 32
+rounds = 3
+[defaults]
+devices = ["cpu"]
+context_length = 1024
+skip_tokenizer = true
+max_running_requests = 8
+""",
+    results=FOLDER / "results.json",
+    command="python -m tests.faults",
+)
+
+
+TRAINED = "[1, 14, 26]"
+FLOOR = 1.9
+"""As far below what is accepted here as the shipped profile's is below what it accepts: 93 %."""
+
+
+def on_smollm2(fault: Fault, diagnosis: str = SAME_ALONE, **more: Any) -> Fault:
+    return replace(fault, draft="smollm2-eagle3", floor=FLOOR, diagnosis=diagnosis, **more)
+
+
+def fed(ids: str, by: planted.Plant, what: str) -> Fault:
+    return on_smollm2(moved(ids, by, what, trained=TRAINED), f"trained on {TRAINED}, fed {ids}")
+
+
+def named(name: str, diagnosis: str = SAME_ALONE, **more: Any) -> Fault:
+    return on_smollm2(catalogue.FAULTS[name], diagnosis, **more)
+
+
+SMOLLM2 = Pair(
+    name="smollm2",
+    target="fetched:smollm2",
+    faults={
+        "ids-later": fed("[2, 15, 27]", planted.layer_ids_later, "layer ids one too high"),
+        "ids-earlier": fed("[0, 13, 25]", planted.layer_ids_earlier, "layer ids one too low"),
+        "fc-swapped": named("fc-swapped"),
+        "capture-swapped": named(
+            "capture-swapped",
+            f"trained on {TRAINED}, fed [14, 1, 26]",
+            live=Check(LAYERS, "is fed [14, 1, 26]"),
+        ),
+        "fed-swapped": named("fed-swapped", "wiring: on the very states this server returned"),
+    },
+    controls={"plain": on_smollm2(Fault("SmolLM2 and its draft as they are"))},
+    asked="""
+[prompts]
+path = "builtin:chat"
+count = 10
+max_new_tokens = 32
+[throughput]
+prompts = 5
+[defaults]
+devices = ["cpu"]
+context_length = 2048
+max_running_requests = 8
+exact_text = false
+# Two threads wait for each other wherever something else runs.
+env = { OMP_NUM_THREADS = "1" }
+""",
+    results=FOLDER / "results-smollm2.json",
+    command="python -m tests.faults --pair smollm2",
+    replayed=True,
+)
+
+PAIRS = {pair.name: pair for pair in (TINY, SMOLLM2)}
