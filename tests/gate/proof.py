@@ -46,13 +46,19 @@ def main() -> int:
     parser.add_argument("how", choices=("screen", "ab"))
     parser.add_argument("percent", type=float, nargs="*", default=PLANTED)
     parser.add_argument("--server", default=SERVER, metavar="ID", help="default: %(default)s")
-    parser.add_argument("--pace", default="0", metavar="MS", help="what a step takes at least")
+    parser.add_argument(
+        "--pace", type=float, default=0.0, metavar="MS", help="what a step takes at least (CPU)"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where records and logs stay")
     arguments = parser.parse_args()
-    os.environ[PACE_MS] = arguments.pace  # the servers inherit it
+    if arguments.pace and not arguments.server.endswith("/cpu"):
+        parser.error(f"--pace: {arguments.server} is no server of the CPU engine")
+    os.environ[PACE_MS] = str(arguments.pace)  # the servers inherit it
     with tempfile.TemporaryDirectory() as passing:
         folder = (arguments.keep or Path(passing)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            parser.error(f"--keep {folder}: expected an empty folder")
         proof = Proof(arguments.server, folder)
         for row in getattr(proof, arguments.how)(arguments.percent):
             sys.stdout.write(f"| {' | '.join(row)} |\n")
@@ -139,8 +145,7 @@ class Proof:
             ]
             yield (
                 f"{percent:g} %",
-                said["throughput"],
-                said["verify steps"],
+                *(said.get(metric, "-") for metric in ("throughput", "verify steps")),
                 str(done.returncode),
                 ", ".join(steps),
             )

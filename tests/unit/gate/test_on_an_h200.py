@@ -1,4 +1,4 @@
-"""The shipped baseline of an H200 against reruns and planted losses of docs/gpu-noise.md."""
+"""Accepted sessions of an H200 against reruns and planted losses there (docs/gpu-noise.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_reruns_pass_and_each_loss_is_seen_where_it_is(
     name: str, tok_s: Status, steps_s: Status, device: Status
 ) -> None:
     record = read_record(ROOT / f"docs/records/h200x1-llama-8b-shape-{name}-sglang-0.5.16.json")
-    accepted = load_accepted(ROOT / "baselines/h200x1", [SERVER])
+    accepted = load_accepted(ROOT / "docs/records/baselines/h200x1", [SERVER])
     assert len(accepted) == 5
     statuses = {v.metric: v.status for v in judge_speed(record, SERVER, accepted)}
     del statuses["speed-up"]  # no server without speculation ran

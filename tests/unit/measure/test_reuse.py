@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_on_is_said_without_a_request(prompts, context_leng
 def test_prompts_are_asked_again(serve):
     client = serve("near_tie@10")  # the acceptance run and what fills the cache are spared
     sample, texts = measure_acceptance(client, PROMPTS, max_new_tokens=32)
-    found = measure_cached(client, PROMPTS, sample, texts, num_steps=NUM_STEPS)
+    found = measure_cached(client, PROMPTS, sample, texts, page_size=1, num_steps=NUM_STEPS)
     assert found.cold == sample.prompts
     assert found.least == (0,) * 5
     assert [p.cached_tokens for p in found.warm] == [8, 9, 10, 11, 12]
@@ -113,3 +113,16 @@ def test_prompts_are_asked_again(serve):
     assert [one.gap for one in found.partings] == pytest.approx([0.03] * 5)
     for one in found.partings:
         assert (one.before, one.now) == (texts[one.prompt_id][31], texts[one.prompt_id][31] ^ 1)
+
+
+def test_prompts_that_fill_no_page_are_not_asked_again(serve):
+    client = serve("")
+    sample, texts = measure_acceptance(client, PROMPTS, max_new_tokens=32)
+    lengths = [len(prompt.input_ids) for prompt in PROMPTS]
+    page_size = max(lengths) - 1
+    some = measure_cached(client, PROMPTS, sample, texts, page_size=page_size, num_steps=NUM_STEPS)
+    assert [p.id for p in some.warm] == [p.id for p in some.cold] == ["p4"]
+    none = measure_cached(
+        client, PROMPTS, sample, texts, page_size=page_size + 1, num_steps=NUM_STEPS
+    )
+    assert none.trouble == f"no prompt fills a page of the radix cache ({page_size + 1} tokens)"

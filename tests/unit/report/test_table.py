@@ -73,18 +73,18 @@ def test_acceptance_by_category_is_a_table_of_its_own():
     assert "AL by category" not in render_table(record, width=124, color=False)
     server = record.servers[SERVER]
     sample = server.last.acceptance
-    steps = {"stem": 16, "coding": 15}
+    steps = {"stem": 16, "coding[/b]": 15}  # no markup
     prompts = tuple(
         replace(prompt, category=name, tokens=32, verify_steps=steps[name])
         for prompt, name in zip(sample.prompts, itertools.cycle(steps), strict=False)
     )
     boot = replace(server.last, acceptance=replace(sample, prompts=prompts))
-    spec = {**server.spec, "category_floors": [["stem", 2.1], ["coding", 2.1]]}
+    spec = {**server.spec, "category_floors": [["stem", 2.1], ["coding[/b]", 2.1]]}
     judged = replace(server, boots=(boot,), spec=spec)
     record = replace(record, servers={**record.servers, SERVER: judged})
     lines = render_table(record, width=124, color=False).splitlines()
     heading = next(i for i, line in enumerate(lines) if line.startswith("AL by category"))
-    assert lines[heading].split() == ["AL", "by", "category", "stem", "coding"]
+    assert lines[heading].split() == ["AL", "by", "category", "stem", "coding[/b]"]
     assert [line.split() for line in lines[heading + 2 :]] == [[SERVER, "2.00", "2.13"]]
     colored = render_table(record, width=124, color=True)
     assert "\x1b[1;31m2.00" in colored.replace("\x1b[1;31m \x1b[0m", "")
