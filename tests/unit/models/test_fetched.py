@@ -114,9 +114,7 @@ def damaged(source: Source, said) -> Path:
 
 def test_a_damaged_folder_is_made_again(source: Source, said) -> None:
     damaged(source, said)
-    with pytest.raises(
-        ModelError, match=r"small: model.safetensors in .*models get small"
-    ):
+    with pytest.raises(ModelError, match=r"small: model.safetensors in .*models get small"):
         locate("fetched:small")
     assert sums(fetch("small", None, said.append)) == source.files
     assert "not as it was fetched; fetching it again" in said[0]

@@ -100,6 +100,16 @@ def test_hidden_states_are_those_before_and_behind_each_layer(model: LanguageMod
     assert torch.allclose(states[-1] @ model.head.T, logits)
 
 
+def test_fewer_rows_than_validation_takes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["build", str(tmp_path / "draft"), "--target", str(tmp_path), "--rows", "16"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit):
+        build_smollm2.main()
+    assert "--rows 16: expected more than 16" in capsys.readouterr().err
+
+
 def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +118,7 @@ def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
     monkeypatch.setattr(build_smollm2, "DRAFT_INTERMEDIATE_SIZE", 32)
     monkeypatch.setattr(chat_texts, "PROMPTS", 24)
     out = tmp_path / "draft"
-    arguments = ["build", str(out), "--target", str(folder), "--minutes", "0.1", "--rows", "12"]
+    arguments = ["build", str(out), "--target", str(folder), "--minutes", "0.1", "--rows", "24"]
     arguments += ["--new-tokens", "12", "--batch-tokens", "800", "--held-out", "8"]
     monkeypatch.setattr(sys, "argv", arguments)
     assert build_smollm2.main() == 0
@@ -124,10 +134,10 @@ def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
     record = json.loads((out / "training.json").read_text())
     assert record["trained_on_layers"] == [-1, -1, 0]
     assert set(record["data"]["texts"]) == {
-        "greedy answers",
-        "sampled answers",
-        "own conversations",
+        "answers to composed prompts",
+        "answers to prompts of its own",
     }
+    assert 0.0 < record["held_out"]["in_draft_vocabulary"] <= 1.0
     assert len(record["validation"]["accuracy"]) == 5
     assert len(record["held_out"]["by_category"]) == 8
     assert 1.0 <= record["held_out"]["acceptance_length"] <= 4.0
