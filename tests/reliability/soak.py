@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 import threading
@@ -64,6 +65,7 @@ def soak(rounds: int, folder: Path, tell: Callable[[str], object] = lambda line:
         ports.append(plan.port)
         boots.append(server.boot_s)
         if number == 0:
+            gc.collect()  # what ran before in this process may still hold files
             before = (me.num_fds(), threading.active_count())
             begin = time.monotonic()
         elif number % 20 == 0:
