@@ -48,7 +48,7 @@ def test_a_text_that_parts_at_a_near_tie_is_told(stand_in):
     (verdict,) = (v for v in server.verdicts if v.metric == "cached prompts")
     assert verdict.status == "pass"
     assert "8 of 8 texts part at near ties of the target (below 0.75 nats)" in verdict.reasons[0]
-    assert "0.030 nats apart; 0 of them take other verify steps" in verdict.reasons[0]
+    assert verdict.reasons[0].endswith("0.030 nats apart")
 
 
 def test_without_a_radix_cache_nothing_is_asked(stand_in, tmp_path):
