@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,3 +144,52 @@ def gpus(tmp_path) -> Callable[[int], dict[str, str]]:
         }
 
     return environment
+
+
+HOLD = """
+import sys, time
+from fixtures.engine.lease import lease
+with lease(sys.argv[1], int(sys.argv[2]), timeout_s=30, notify=print):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def holding(
+    device: str, count: int, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    """Another run of this host that holds the lease of `count` GPUs, or of the CPU engine."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, device, str(count)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder
+        holder.kill()
+
+
+def wait_for(
+    holder: subprocess.Popen[str], *options: str, artifacts: Path, **environment: str
+) -> str:
+    """What a suite says while it waits for `holder`, which then ends; the suite is green."""
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
+            *("--artifacts", str(artifacts)),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        waiting = next(line for line in run.stdout if line.startswith("waiting for"))
+        holder.kill()
+        run.communicate()
+    assert run.returncode == 0
+    return waiting

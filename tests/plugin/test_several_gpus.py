@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT
-from tests.plugin.conftest import SHORT
+from tests.plugin.conftest import SHORT, holding, wait_for
 from tests.plugin.test_choice import collected
 
 pytestmark = pytest.mark.extended
@@ -38,13 +38,6 @@ dp = 2
 """
 ONE, TP, DP = (f"mine/eagle3-s3k1d4{end}/graph" for end in ("", "-tp2", "-dp2"))
 TEST = "test_several_gpus_accept_as_one_does"
-HOLD = """
-import sys, time
-from fixtures.engine.lease import lease
-with lease("gpu", 1, timeout_s=30, notify=print):
-    print("held", flush=True)
-    time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -131,30 +124,12 @@ def test_the_default_profile_asks_for_no_second_gpu(run_pytest, fake_sglang, gpu
 
 
 def test_a_suite_that_needs_two_gpus_says_who_holds_one(mine, gpus, tmp_path):
-    environment = {**os.environ, **gpus(2)}
+    environment = gpus(2)
     options = [*mine(), "--server", "none-tp2/graph", "-k", "asked_for"]
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with subprocess.Popen(
-            [
-                *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
-                *("--artifacts", str(tmp_path / "artifacts")),
-            ],
-            cwd=ROOT,
-            env={**environment, "PYTHONUNBUFFERED": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as run:
-            assert run.stdout is not None
-            waiting = next(line for line in run.stdout if line.startswith("waiting for"))
-            holder.kill()
-            run.communicate()
+    with holding("gpu", 1, environment) as holder:
+        waiting = wait_for(holder, *options, artifacts=tmp_path / "artifacts", **environment)
     assert waiting.startswith(f"waiting for 2 of 2 device(s): GPU-0 is held by pid {holder.pid} (")
     assert waiting.endswith("; GPU-1 is free\n")
-    assert run.returncode == 0
 
 
 def test_two_suites_measure_on_gpus_of_their_own_at_once(mine, gpus, fake_sglang, tmp_path):

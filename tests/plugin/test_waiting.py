@@ -11,52 +11,28 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.plugin.conftest import holding, wait_for
 
 pytestmark = pytest.mark.extended
 
-HOLD = """
-import sys, time
-from fixtures.engine.lease import lease
-with lease("cpu", 0, timeout_s=30, notify=print):
-    print("held", flush=True)
-    time.sleep(600)
-"""
 FLAGS = ("tests/suite", "--server", "none/cpu", "-k", "asked_for")
 
 
 @pytest.fixture
 def holder(tmp_path):
     """Another run of this host that holds the lease of the CPU engine."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD],
-        cwd=ROOT,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+    with holding("cpu", 0, {"XDG_RUNTIME_DIR": str(tmp_path)}) as process:
         yield process
-        process.kill()
 
 
 def test_a_waiting_run_says_who_holds_the_device(fake_sglang, holder, tmp_path):
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *FLAGS),
-            *("--server-python", str(fake_sglang), "--artifacts", str(tmp_path / "artifacts")),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as run:
-        assert run.stdout is not None
-        waiting = next(line for line in run.stdout if line.startswith("waiting for"))
-        holder.kill()
-        run.communicate()
+    waiting = wait_for(
+        holder,
+        *(*FLAGS, "--server-python", str(fake_sglang)),
+        artifacts=tmp_path / "artifacts",
+        XDG_RUNTIME_DIR=str(tmp_path),
+    )
     assert f"1 of 1 device(s): cpu-engine is held by pid {holder.pid} (" in waiting
-    assert run.returncode == 0
 
 
 def test_the_lease_of_a_run_that_was_killed_is_taken_over_with_a_notice(
