@@ -8,7 +8,7 @@ from tests.faults.catalogue import CACHED
 
 
 def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> None:
-    """Behind the last test that asks something of a server; the replay's time is nobody's."""
+    """Behind the test of cached prompts; the replay's time is nobody's."""
     if call.when == "call" and item.originalname == CACHED:
         used = item.funcargs
         used["session"].explain_acceptance(used["subject"], used["boot"])
