@@ -5,12 +5,14 @@ import sys
 
 import pytest
 
+from fixtures.catalog.select import load_profiles
 from fixtures.client import Prompt
 from fixtures.errors import ProfileError
 from fixtures.measure.prompts import (
     load_prompts,
     prompt_file,
     prompt_set_sha256,
+    require_categories,
     shared_prefixes,
 )
 
@@ -67,6 +69,18 @@ def test_files(tmp_path):
         prompt_file("builtin:englich", tmp_path)
     with pytest.raises(ProfileError, match="no file .*missing.jsonl"):
         prompt_file("missing.jsonl", tmp_path)
+
+
+def test_a_floor_of_a_category_needs_prompts_of_it():
+    spec = load_profiles([])["smollm2"].servers[-1]
+    prompts = [Prompt(id=name, input_ids=(1,), category=name) for name, _ in spec.category_floors]
+    require_categories(spec, prompts)
+    with pytest.raises(
+        ProfileError,
+        match=r"was not booted: category_floors\.coding: none of the 2 prompts of builtin:chat is "
+        r"of that category; there are math, reasoning\. Correct the name",
+    ):
+        require_categories(spec, [p for p in prompts if p.category in ("reasoning", "math")])
 
 
 def test_the_hash_is_of_what_is_sent():
