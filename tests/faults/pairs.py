@@ -80,17 +80,34 @@ SMOLLM2 = Pair(
     name="smollm2",
     target="fetched:smollm2",
     faults={
+        "eagle": named("eagle", "configuration: the draft is LlamaForCausalLMEagle3, and the server"),
         "ids-later": fed("[2, 15, 27]", planted.layer_ids_later, "layer ids one too high"),
         "ids-earlier": fed("[0, 13, 25]", planted.layer_ids_earlier, "layer ids one too low"),
-        "fc-swapped": named("fc-swapped"),
+        "ids-late": fed(
+            "[26, 27, 28]", planted.layer_ids_of_another(26, 27, 28), "the last layers' ids"
+        ),
+        "ids-spread": fed(
+            "[7, 15, 23]", planted.layer_ids_of_another(7, 15, 23), "ids of a draft of other layers"
+        ),
+        "lm-head-missing": named("lm-head-missing", "the draft has no lm_head.weight"),
+        **{name: named(name) for name in ("lm-head-random", "d2t-shifted", "d2t-zeros")},
+        **{name: named(name) for name in ("fc-permuted", "fc-swapped", "fc-rotated")},
         "capture-swapped": named(
             "capture-swapped",
             f"trained on {TRAINED}, fed [14, 1, 26]",
             live=Check(LAYERS, "is fed [14, 1, 26]"),
         ),
         "fed-swapped": named("fed-swapped", "wiring: on the very states this server returned"),
+        "fewer-steps": named("fewer-steps", "speculative_num_steps: asked for 3"),
+        "cache-hit": named("cache-hit"),
     },
-    controls={"plain": on_smollm2(Fault("SmolLM2 and its draft as they are"))},
+    controls={
+        "plain": on_smollm2(Fault("SmolLM2 and its draft as they are")),
+        "no-ids": on_smollm2(
+            Fault("no `eagle_config`: its layers are the default", plant=planted.no_eagle_config)
+        ),
+        "tree": on_smollm2(catalogue.CONTROLS["tree"]),
+    },
     asked="""
 [prompts]
 path = "builtin:chat"

@@ -85,8 +85,8 @@ class CacheHit:
     def __call__(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         batch = args[3] if len(args) > 3 else kwargs["forward_batch"]
         if batch.forward_mode.name == "EXTEND":
-            # A header that prompts share is found in a cold cache, too.
-            self.hit = max(batch.extend_prefix_lens_cpu or [0]) > 8
+            # All but the end of it was found; a header that prompts share is in a cold cache, too.
+            self.hit = min(batch.extend_seq_lens_cpu) < 8
         if self.hit:
             batch.spec_info.hidden_states = torch.zeros_like(batch.spec_info.hidden_states)
         return original(*args, **kwargs)
