@@ -80,7 +80,7 @@ SMOLLM2 = Pair(
     name="smollm2",
     target="fetched:smollm2",
     faults={
-        "eagle": named("eagle", "configuration: the draft is LlamaForCausalLMEagle3, and the server"),
+        "eagle": named("eagle", "and the server runs algorithm EAGLE: its fc is skipped"),
         "ids-later": fed("[2, 15, 27]", planted.layer_ids_later, "layer ids one too high"),
         "ids-earlier": fed("[0, 13, 25]", planted.layer_ids_earlier, "layer ids one too low"),
         "ids-late": fed(
