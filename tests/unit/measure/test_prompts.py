@@ -46,6 +46,10 @@ def test_ids_and_text(write):
         ({"id": "a"}, "exactly one of input_ids, text, messages; found none"),
         ({"id": "a", "text": "x", "input_ids": [1]}, "found input_ids, text"),
         ({"id": "a", "input_ids": ["x"]}, "list of token ids"),
+        ({"id": "a", "text": 3}, "text must be a str, got 3"),
+        ({"id": "a", "messages": "hello"}, "messages must be a list, got 'hello'"),
+        ({"id": "a", "text": "x", "category": ["x"]}, r"category must be a str, got \['x'\]"),
+        ({"id": "a", "text": "x", "category": 3}, "category must be a str, got 3"),
     ],
 )
 def test_a_line_that_is_no_prompt(write, row, words):
@@ -77,7 +81,7 @@ def test_a_floor_of_a_category_needs_prompts_of_it():
     require_categories(spec, prompts)
     with pytest.raises(
         ProfileError,
-        match=r"was not booted: category_floors\.coding: none of the 2 prompts of builtin:chat is "
+        match=r": category_floors\.coding: none of the 2 prompts of builtin:chat is "
         r"of that category; there are math, reasoning\. Correct the name",
     ):
         require_categories(spec, [p for p in prompts if p.category in ("reasoning", "math")])
