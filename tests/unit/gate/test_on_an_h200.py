@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fixtures.gate.store import load_accepted
 from fixtures.gate.throughput import judge_speed
 from fixtures.gate.verdict import Status
 from fixtures.measure.record_file import read_record
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[3]
 SERVER = "llama-8b-shape/eagle3-s3k1d4/graph"
 PASS, REGRESSION = Status.PASS, Status.REGRESSION
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from fixtures.gate.several_gpus import judge_several_gpus
 from fixtures.gate.verdict import Status
 from fixtures.measure.record import BootRecord
 from fixtures.measure.record_file import read_record
+from tests.conftest import ROOT
 
-RECORDS = Path(__file__).parents[3] / "docs/records"
+RECORDS = ROOT / "docs/records"
 
 
 def only_boot(record: str, server: str) -> BootRecord:

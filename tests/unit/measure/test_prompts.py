@@ -50,6 +50,7 @@ def test_ids_and_text(write):
         ({"id": "a", "messages": "hello"}, "messages must be a list, got 'hello'"),
         ({"id": "a", "text": "x", "category": ["x"]}, r"category must be a str, got \['x'\]"),
         ({"id": "a", "text": "x", "category": 3}, "category must be a str, got 3"),
+        ({"id": "a", "text": "x", "category": []}, r"category must be a str, got \[\]"),
     ],
 )
 def test_a_line_that_is_no_prompt(write, row, words):
