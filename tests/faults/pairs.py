@@ -26,6 +26,7 @@ class Pair:
     """Tables of the profile."""
     results: Path
     command: str
+    device: str = "cpu"
     replayed: bool = False
     """Whether the draft is replayed alone whatever is red, and the table tells the checks apart."""
 
@@ -128,4 +129,32 @@ env = { OMP_NUM_THREADS = "1" }
     replayed=True,
 )
 
-PAIRS = {pair.name: pair for pair in (TINY, SMOLLM2)}
+SMOLLM2_GPU = replace(
+    SMOLLM2,
+    name="smollm2-gpu",
+    device="gpu",
+    faults={name: SMOLLM2.faults[name] for name in ("ids-spread",)},
+    controls={name: SMOLLM2.controls[name] for name in ("plain",)},
+    asked="""
+[prompts]
+path = "builtin:chat"
+count = 10
+max_new_tokens = 32
+[throughput]
+prompts = 5
+[defaults]
+devices = ["gpu"]
+cuda_graphs = false
+context_length = 2048
+max_running_requests = 8
+exact_text = false
+attention_backend = "triton"
+mem_fraction_static = 0.3
+args = ["--sampling-backend", "pytorch", "--grammar-backend", "none"]
+""",
+    results=FOLDER / "results-smollm2-gpu.json",
+    command="python -m tests.faults --pair smollm2-gpu",
+)
+"""The draft alone beside the engine on a GPU; the other faults do not depend on the device."""
+
+PAIRS = {pair.name: pair for pair in (TINY, SMOLLM2, SMOLLM2_GPU)}

@@ -66,24 +66,28 @@ def run(pair: Pair, name: str, folder: Path, *, preflight: bool) -> Seen:
     write_profile(pair, fault, folder)
     if fault.timed:
         _accept_healthy_sessions(pair, folder)
-    return _run(folder, preflight=preflight, timed=fault.timed, replayed=pair.replayed)
+    return _run(pair, folder, preflight=preflight, timed=fault.timed)
 
 
-def _run(
-    folder: Path, *, preflight: bool, timed: bool, replayed: bool = False, name: str = "run"
-) -> Seen:
+def _run(pair: Pair, folder: Path, *, preflight: bool, timed: bool, name: str = "run") -> Seen:
     artifacts, report = folder / name, folder / f"{name}.xml"
     chosen = ["not pair"] * (not preflight) + ["not throughput"] * (not timed)
     command = [
-        *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/suite", "-m", "cpu"),
+        *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/suite"),
+        *("-m", pair.device),
         *("--profiles", str(folder / "planted.toml"), "--profile", "planted"),
         *("--artifacts", str(artifacts), "--baselines", str(folder / "baselines")),
         *("--junitxml", str(report), "-k", " and ".join(chosen)),
         *(() if preflight else ("--no-preflight",)),
-        *(("-p", "tests.faults.replayed") if replayed else ()),
+        *(("-p", "tests.faults.replayed") if pair.replayed else ()),
     ]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment = {**inherited, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PLUGIN)}
+    environment = {
+        **inherited,
+        # Without a package registry SGLang itself is found there.
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(PLUGIN), inherited.get("PYTHONPATH")])),
+        **({"CUDA_VISIBLE_DEVICES": ""} if pair.device == "cpu" else {}),
+    }
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
@@ -168,7 +172,7 @@ def _accept_healthy_sessions(pair: Pair, folder: Path) -> None:
     """File one healthy session, at the accepted pace, as many times as the gate asks for."""
     kept = (folder / "planted.toml").read_text(encoding="utf-8")
     write_profile(pair, pair.controls["paced"], folder)
-    _run(folder, preflight=True, timed=True, name="accepted")
+    _run(pair, folder, preflight=True, timed=True, name="accepted")
     (folder / "planted.toml").write_text(kept, encoding="utf-8")
     (path,) = (folder / "accepted").rglob("record.json")
     record = read_record(path)

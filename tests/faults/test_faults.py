@@ -27,7 +27,7 @@ def lint(tmp_path, capsys):
             pytest.skip(str(error))
         write_profile(pair, fault, tmp_path)
         steps, topk, tokens = fault.numbers
-        server = f"planted/planted-s{steps}k{topk}d{tokens}/cpu"
+        server = f"planted/planted-s{steps}k{topk}d{tokens}/*"
         profiles = ["--profiles", str(tmp_path / "planted.toml")]
         version = ["--sglang-version", "0.5.23"]
         code = main(["lint", "--profile", server, *profiles, *version])
