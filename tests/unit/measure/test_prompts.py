@@ -37,6 +37,19 @@ def test_ids_and_text(write):
     assert load(file, 1) == [Prompt("a", (1, 2))]
 
 
+def test_chats_are_rendered_once_for_all_servers(write, tmp_path):
+    python, runs = tmp_path / "python", tmp_path / "runs"
+    python.write_text(f'#!/bin/sh\necho run >> {runs}\necho "[[1, 2], [3]]"\n')
+    python.chmod(0o755)
+    file = write(*({"id": id_, "messages": [{"role": "user", "content": id_}]} for id_ in "ab"))
+    for _ in range(2):
+        loaded = load_prompts(file, 2, python=python, target=tmp_path)
+        assert loaded == [Prompt("a", (1, 2)), Prompt("b", (3,))]
+    assert runs.read_text() == "run\n"
+    load_prompts(file, 2, python=python, target=tmp_path / "another")
+    assert runs.read_text() == "run\nrun\n"
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
