@@ -129,6 +129,7 @@ def test_smollm2_on_each_device(profiles: Catalog) -> None:
     for spec in profiles["smollm2"].servers:
         assert spec.prompts.count == (90 if spec.device == "gpu" else 10)
         assert not spec.exact_text
+        assert spec.throughput.gated == (spec.device == "cpu")
         assert {name for name, _ in spec.category_floors} == (
             categories if spec.speculation else set()
         )

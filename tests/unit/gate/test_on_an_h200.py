@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.catalog.select import load_profiles
+from fixtures.gate.acceptance import judge_length
 from fixtures.gate.store import load_accepted
 from fixtures.gate.throughput import judge_speed
 from fixtures.gate.verdict import Status
@@ -39,3 +41,30 @@ def test_reruns_pass_and_each_loss_is_seen_where_it_is(
         "verify steps": steps_s,
         "device time per step": device,
     }
+
+
+def test_smollm2_accepts_what_its_floors_ask_for_and_not_much_more() -> None:
+    record = read_record(ROOT / "docs/records/h200x1-smollm2-sglang-0.5.16.json")
+    drafted = {
+        spec.id: (spec, spec.speculation)
+        for spec in load_profiles()["smollm2"].servers
+        if spec.device == "gpu" and spec.speculation is not None
+    }
+    assert drafted.keys() == {id_ for id_, server in record.servers.items() if server.draft}
+    for id_, (spec, speculation) in drafted.items():
+        sample = record.servers[id_].last.acceptance
+        assert sample is not None
+        assert len(sample.prompts) == 90
+        floors = dict(spec.category_floors)
+        verdict = judge_length(
+            sample,
+            num_steps=speculation.num_steps,
+            floor=spec.acceptance_floor,
+            ceiling=None,
+            category_floors=floors,
+        )
+        assert verdict.status is PASS, verdict
+        if (speculation.num_steps, speculation.topk) == (3, 1):
+            assert spec.acceptance_floor > 0.85 * sample.length
+            for name, length in sample.length_by_category.items():
+                assert floors[name] > 0.85 * length, name
