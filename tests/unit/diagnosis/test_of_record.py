@@ -21,11 +21,11 @@ DRAFT = {"draft": {"name": "mine"}}
 PAIR = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]
 
 
-def server(id_, tok_s, length=None, base="kimi/none/graph", **more):
+def server(id_, tok_s, length=None, base="kimi/none/graph", concurrency=1, **more):
     steps = None if length is None else 1000
     tokens = 1000 * (length or 1)
     sample = ThroughputSample(
-        (), (Round(tokens / tok_s, tokens, steps, None),), True, 1, 64, 8, "prompts"
+        (), (Round(tokens / tok_s, tokens, steps, None),), True, concurrency, 64, 8, "prompts"
     )
     spec = {"reference_id": base, "speculation": DRAFT if length else None}
     return ServerRecord(id_, spec, boots=(BootRecord(0, throughput=sample, **more),))
@@ -42,7 +42,9 @@ SLOW = server("kimi/mine-s5k1d6/graph", 56.7, 2.1)
 
 def test_break_even_and_what_other_cells_of_the_draft_measured():
     other = server("kimi/mine-s2k1d3/graph", 99.0, 1.9)
-    text = diagnose_record(record(NONE, SLOW, other), [SLOW.id], [])
+    # Eight requests at once make eight times the steps: no neighbour of this server.
+    eight = server("kimi/mine-s5k1d6-bs8/graph", 400.0, 2.1, concurrency=8)
+    text = diagnose_record(record(NONE, SLOW, other, eight), [SLOW.id], [])
     assert text.splitlines() == [
         "kimi/mine-s5k1d6/graph",
         "  speed: 56.7 tok/s = acceptance length 2.100 x 27.0 verify steps/s; no accepted record "
