@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
 from fixtures.catalog.select import load_profiles
 from fixtures.gate.acceptance import judge_length
+from fixtures.gate.paired import judge_pairs
 from fixtures.gate.store import load_accepted
 from fixtures.gate.throughput import judge_speed
 from fixtures.gate.verdict import Status
+from fixtures.measure.record import Record
 from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT
 
 SERVER = "llama-8b-shape/eagle3-s3k1d4/graph"
 PASS, REGRESSION = Status.PASS, Status.REGRESSION
+
+
+def recorded(name: str) -> Record:
+    return read_record(ROOT / f"docs/records/h200x1-llama-8b-shape-{name}-sglang-0.5.16.json")
 
 
 @pytest.mark.parametrize(
@@ -31,7 +39,7 @@ PASS, REGRESSION = Status.PASS, Status.REGRESSION
 def test_reruns_pass_and_each_loss_is_seen_where_it_is(
     name: str, tok_s: Status, steps_s: Status, device: Status
 ) -> None:
-    record = read_record(ROOT / f"docs/records/h200x1-llama-8b-shape-{name}-sglang-0.5.16.json")
+    record = recorded(name)
     accepted = load_accepted(ROOT / "docs/records/baselines/h200x1", [SERVER])
     assert len(accepted) == 5
     statuses = {v.metric: v.status for v in judge_speed(record, SERVER, accepted)}
@@ -41,6 +49,24 @@ def test_reruns_pass_and_each_loss_is_seen_where_it_is(
         "verify steps": steps_s,
         "device time per step": device,
     }
+
+
+def test_another_card_is_not_compared() -> None:
+    accepted = load_accepted(ROOT / "docs/records/baselines/h200x1", [SERVER])
+    verdicts = judge_speed(recorded("whole"), SERVER, accepted)
+    assert {v.status for v in verdicts} == {Status.NOT_COMPARABLE}
+
+
+def test_three_pairs_of_boots_show_two_more_steps() -> None:
+    sides = [recorded(f"ab-{side}").servers.values() for side in ("reference", "candidate")]
+    (reference,), (candidate,) = sides
+    ratios = [
+        log(b.tok_s / a.tok_s)
+        for a, b in zip(reference.throughputs, candidate.throughputs, strict=True)
+    ]
+    verdict = judge_pairs("throughput", ratios)
+    assert verdict.status is REGRESSION
+    assert verdict.effect == pytest.approx(-0.065, abs=0.001)
 
 
 def test_smollm2_accepts_what_its_floors_ask_for_and_not_much_more() -> None:
