@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from fixtures.engine.gpus import visible_gpus
 from fixtures.errors import ModelError
 from fixtures.models.location import locate
 from tests.faults.catalogue import PAIR
@@ -28,6 +29,8 @@ def main(arguments: list[str]) -> int:
         locate(pair.target)
     except ModelError as error:
         parser.error(str(error))
+    if pair.device == "gpu" and not visible_gpus():
+        parser.error(f"--pair {pair.name}: no NVIDIA GPU is visible here")
     results = read_results(pair)
     for name in asked.names or pair.planted:
         with tempfile.TemporaryDirectory() as folder:

@@ -84,7 +84,7 @@ def _run(pair: Pair, folder: Path, *, preflight: bool, timed: bool, name: str = 
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     environment = {
         **inherited,
-        # Without a package registry SGLang itself is found there.
+        # SGLang itself may lie on the caller's.
         "PYTHONPATH": os.pathsep.join(filter(None, [str(PLUGIN), inherited.get("PYTHONPATH")])),
         **({"CUDA_VISIBLE_DEVICES": ""} if pair.device == "cpu" else {}),
     }

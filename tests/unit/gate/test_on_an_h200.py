@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from xml.etree import ElementTree
 
 import pytest
 
@@ -90,7 +91,32 @@ def test_smollm2_accepts_what_its_floors_ask_for_and_not_much_more() -> None:
             category_floors=floors,
         )
         assert verdict.status is PASS, verdict
+        assert spec.acceptance_floor > 0.85 * sample.length
         if (speculation.num_steps, speculation.topk) == (3, 1):
-            assert spec.acceptance_floor > 0.85 * sample.length
             for name, length in sample.length_by_category.items():
                 assert floors[name] > 0.85 * length, name
+
+
+ASKING = ("text", "cached", "next_turn", "throughput", "fc_is_fed")
+"""Tests in which the servers generate."""
+
+
+@pytest.mark.parametrize(
+    ("name", "boots_s", "generation_s", "share"),
+    # Chat prompts were rendered anew for each server of smollm2.
+    [("llama-8b-shape-whole", 222, 135, 1.03), ("smollm2", 399, 369, 1.13)],
+)
+def test_where_the_time_of_a_whole_run_went(
+    name: str, boots_s: int, generation_s: int, share: float
+) -> None:
+    path = ROOT / f"docs/records/h200x1-{name}-sglang-0.5.16.json"
+    record = read_record(path)
+    cases = ElementTree.parse(path.with_suffix(".xml")).iter("testcase")
+    generation = sum(
+        float(case.attrib["time"])
+        for case in cases
+        if any(word in case.attrib["name"] for word in ASKING)
+    )
+    boots = sum(boot.boot_s or 0 for server in record.servers.values() for boot in server.boots)
+    assert (round(boots), round(generation)) == (boots_s, generation_s)
+    assert round(record.duration_s / (boots + generation), 2) == share

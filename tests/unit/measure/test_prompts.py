@@ -50,6 +50,21 @@ def test_chats_are_rendered_once_for_all_servers(write, tmp_path):
     assert runs.read_text() == "run\nrun\n"
 
 
+def test_empty_messages_are_none(write):
+    file = write({"id": "a", "messages": [], "text": "hi"})
+    assert load(file, 1) == [Prompt("a", text="hi")]
+
+
+@pytest.mark.parametrize("rendered", ["[[1]]", "[[1], []]"])
+def test_a_chat_that_comes_back_empty_or_not_at_all(write, tmp_path, rendered):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "{rendered}"\n')
+    python.chmod(0o755)
+    file = write(*({"id": id_, "messages": [{"role": "user", "content": id_}]} for id_ in "ab"))
+    with pytest.raises(ProfileError, match="some empty or missing; look at its chat template"):
+        load_prompts(file, 2, python=python, target=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
