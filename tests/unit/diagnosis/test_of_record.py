@@ -118,6 +118,9 @@ def test_a_step_beside_one_without_speculation_and_one_without_graphs():
         "  a step there: 11.00 ms = decode 10.00 + host 1.00; speculation adds 26.00 ms, most of "
         "it by verify (18.00)",
     ]
+    shorter = server(eager.id, 21.0, 2.1, concurrency=2)
+    text = diagnose_record(record(none, fast, shorter), [SLOW.id], [])
+    assert "2.70x the speed of kimi/mine-s5k1d6/eager, which was timed on other rounds\n" in text
 
 
 def test_a_speed_that_stands_is_shown():
