@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.diagnosis.of_record import diagnose_record
 from fixtures.gate.throughput import judge_speed
 from fixtures.gate.validity import boot_problems
 from fixtures.gate.verdict import Status
 from fixtures.measure.record import Accepted
 from fixtures.measure.step_times import StepTimes
+from fixtures.report.rows import speed_up_of
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 TWELVE = (0.5, -0.5, 1, -1, 0, 0.2, -0.2, 0.7, -0.7, 0.3, -0.3, 0)
@@ -142,6 +144,21 @@ def test_without_the_reference_the_speed_up_is_not_comparable(make_record, histo
     found = judge_speed(make_record(none=()), SPEC, history(*TWELVE))
     assert [v.status for v in found] == [Status.PASS, Status.PASS, Status.NOT_COMPARABLE]
     assert "tiny/none/cpu was not measured" in found[2].reasons[0]
+
+
+def test_eight_requests_at_once_are_not_faster_than_one(make_record):
+    record = make_record()
+    none = record.servers[NONE]
+    (boot,) = none.boots
+    one = replace(boot.throughput, concurrency=boot.throughput.concurrency + 7)
+    other = replace(none, boots=(replace(boot, throughput=one),))
+    record = replace(record, servers={**record.servers, NONE: other})
+    found = {v.metric: v for v in judge_speed(record, SPEC, [])}
+    assert found["speed-up"].status is Status.NOT_COMPARABLE
+    assert f"{NONE} was not measured validly on the same rounds" in found["speed-up"].reasons[0]
+    assert speed_up_of(record, record.servers[SPEC]) is None
+    said = diagnose_record(record, [SPEC], [])
+    assert f"break-even: unknown, since {NONE} was timed on other rounds" in said
 
 
 def test_not_gated_is_shown(make_record, history):
