@@ -112,11 +112,11 @@ def test_a_step_beside_one_without_speculation_and_one_without_graphs():
         "  a step: 37.00 ms = draft 5.00 + verify 28.00 + extend 2.00 + host 2.00; between steps "
         "run prefills, which steps/s include",
         "  CUDA graphs: 2.70x the speed of kimi/mine-s5k1d6/eager",
-        "  a step there: 100.00 ms = verify 60.00 + host 40.00",
+        "  a step of kimi/mine-s5k1d6/eager: 100.00 ms = verify 60.00 + host 40.00",
         "  break-even: acceptance length 3.33; here 2.10 (-1.23): 0.63x the speed of "
         "kimi/none/graph",
-        "  a step there: 11.00 ms = decode 10.00 + host 1.00; speculation adds 26.00 ms, most of "
-        "it by verify (18.00)",
+        "  a step of kimi/none/graph: 11.00 ms = decode 10.00 + host 1.00; speculation adds 26.00 "
+        "ms, most of it by verify (18.00)",
     ]
     shorter = server(eager.id, 21.0, 2.1, concurrency=2)
     text = diagnose_record(record(none, fast, shorter), [SLOW.id], [])

@@ -7,10 +7,13 @@ import pytest
 from fixtures.catalog.select import load_profiles, select
 from fixtures.choice import ordered, share
 from fixtures.cli import main
+from fixtures.diagnosis.of_record import diagnose_record
 from fixtures.errors import BaselineError
 from fixtures.measure.merge import merge_records
+from fixtures.measure.record import VerdictEntry
 from fixtures.measure.record_file import write_record
 from fixtures.report.page import render_page
+from fixtures.report.rows import speed_up_of
 from tests import states
 
 
@@ -101,6 +104,23 @@ def test_two_hosts_are_no_machine_of_which_speed_is_compared():
     assert machine.machine_class == "h200x1"
     assert machine.gpu_uuids == ()
     assert machine.host == ""
+
+
+def test_no_speed_is_compared_with_that_of_another_host(make_record):
+    one = make_record("one", none=(50.0,))
+    two = make_record("two", machine=replace(one.machine, host="h1"))
+    judged = VerdictEntry("speed-up", "pass", 2.0, None, ())
+    alone = {k: v for k, v in two.servers.items() if v.spec["speculation"]}
+    (spec,) = alone
+    for verdicts, gain in (((judged,), 2.0), ((), None)):
+        two = replace(two, servers={spec: replace(alone[spec], verdicts=verdicts)})
+        none_alone = {k: v for k, v in one.servers.items() if k != spec}
+        merged = merge_records([replace(one, servers=none_alone), two])
+        assert speed_up_of(merged, merged.servers[spec]) == gain
+        assert "break-even" not in diagnose_record(merged, [spec], [])
+    same = replace(two, machine=one.machine)
+    merged = merge_records([replace(one, servers=none_alone), same])
+    assert speed_up_of(merged, merged.servers[spec]) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(
