@@ -50,7 +50,6 @@ prompts = 4
 max_new_tokens = 32
 rounds = 3
 [defaults]
-devices = ["cpu"]
 context_length = 1024
 skip_tokenizer = true
 max_running_requests = 8
@@ -60,6 +59,18 @@ max_running_requests = 8
 )
 
 
+ON_CHAT = """
+[prompts]
+path = "builtin:chat"
+count = 10
+max_new_tokens = 32
+[throughput]
+prompts = 5
+[defaults]
+context_length = 2048
+max_running_requests = 8
+exact_text = false
+"""
 TRAINED = "[1, 14, 26]"
 FLOOR = 1.9
 """As far below what is accepted here as the shipped profile's is below what it accepts: 93 %."""
@@ -109,18 +120,8 @@ SMOLLM2 = Pair(
         ),
         "tree": on_smollm2(catalogue.CONTROLS["tree"]),
     },
-    asked="""
-[prompts]
-path = "builtin:chat"
-count = 10
-max_new_tokens = 32
-[throughput]
-prompts = 5
-[defaults]
-devices = ["cpu"]
-context_length = 2048
-max_running_requests = 8
-exact_text = false
+    asked=ON_CHAT
+    + """
 # Two threads wait for each other wherever something else runs.
 env = { OMP_NUM_THREADS = "1" }
 """,
@@ -133,21 +134,11 @@ SMOLLM2_GPU = replace(
     SMOLLM2,
     name="smollm2-gpu",
     device="gpu",
-    faults={name: SMOLLM2.faults[name] for name in ("ids-spread",)},
+    faults={"ids-spread": SMOLLM2.faults["ids-spread"]},
     controls={},
-    asked="""
-[prompts]
-path = "builtin:chat"
-count = 10
-max_new_tokens = 32
-[throughput]
-prompts = 5
-[defaults]
-devices = ["gpu"]
+    asked=ON_CHAT
+    + """
 cuda_graphs = false
-context_length = 2048
-max_running_requests = 8
-exact_text = false
 attention_backend = "triton"
 mem_fraction_static = 0.3
 args = ["--sampling-backend", "pytorch", "--grammar-backend", "none"]

@@ -30,6 +30,7 @@ path = "{draft}"
 {asked}
 [[servers]]
 draft = "planted"
+devices = "{device}"
 algorithm = "{algorithm}"
 num_steps = {steps}
 topk = {topk}
@@ -156,6 +157,7 @@ def write_profile(pair: Pair, fault: Fault, folder: Path) -> None:
         PROFILE.format(
             target=target,
             asked=pair.asked,
+            device=pair.device,
             draft=fault.plant(draft, folder / "draft"),
             algorithm=fault.algorithm,
             steps=steps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -21,8 +22,12 @@ SERVER = "llama-8b-shape/eagle3-s3k1d4/graph"
 PASS, REGRESSION = Status.PASS, Status.REGRESSION
 
 
-def recorded(name: str) -> Record:
-    return read_record(ROOT / f"docs/records/h200x1-llama-8b-shape-{name}-sglang-0.5.16.json")
+def recorded(name: str, kind: str = "json") -> Path:
+    return ROOT / f"docs/records/h200x1-{name}-sglang-0.5.16.{kind}"
+
+
+def of_llama(name: str) -> Record:
+    return read_record(recorded(f"llama-8b-shape-{name}"))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +45,7 @@ def recorded(name: str) -> Record:
 def test_reruns_pass_and_each_loss_is_seen_where_it_is(
     name: str, tok_s: Status, steps_s: Status, device: Status
 ) -> None:
-    record = recorded(name)
+    record = of_llama(name)
     accepted = load_accepted(ROOT / "docs/records/baselines/h200x1", [SERVER])
     assert len(accepted) == 5
     statuses = {v.metric: v.status for v in judge_speed(record, SERVER, accepted)}
@@ -54,14 +59,14 @@ def test_reruns_pass_and_each_loss_is_seen_where_it_is(
 
 def test_another_card_is_not_compared() -> None:
     accepted = load_accepted(ROOT / "docs/records/baselines/h200x1", [SERVER])
-    verdicts = {v.metric: v.status for v in judge_speed(recorded("whole"), SERVER, accepted)}
+    verdicts = {v.metric: v.status for v in judge_speed(of_llama("whole"), SERVER, accepted)}
     # The accepted sessions ran no server without speculation.
     assert verdicts.pop("speed-up") is Status.RECORDING
     assert set(verdicts.values()) == {Status.NOT_COMPARABLE}
 
 
 def test_three_pairs_of_boots_show_two_more_steps() -> None:
-    sides = [recorded(f"ab-{side}").servers.values() for side in ("reference", "candidate")]
+    sides = [of_llama(f"ab-{side}").servers.values() for side in ("reference", "candidate")]
     (reference,), (candidate,) = sides
     ratios = [
         log(b.tok_s / a.tok_s)
@@ -73,7 +78,7 @@ def test_three_pairs_of_boots_show_two_more_steps() -> None:
 
 
 def test_smollm2_accepts_what_its_floors_ask_for_and_not_much_more() -> None:
-    record = read_record(ROOT / "docs/records/h200x1-smollm2-sglang-0.5.16.json")
+    record = read_record(recorded("smollm2"))
     drafted = {
         spec.id: (spec, spec.speculation)
         for spec in load_profiles()["smollm2"].servers
@@ -111,9 +116,8 @@ ASKING = ("text", "cached", "next_turn", "throughput", "fc_is_fed")
 def test_where_the_time_of_a_whole_run_went(
     name: str, boots_s: int, generation_s: int, share: float
 ) -> None:
-    path = ROOT / f"docs/records/h200x1-{name}-sglang-0.5.16.json"
-    record = read_record(path)
-    cases = ElementTree.parse(path.with_suffix(".xml")).iter("testcase")
+    record = read_record(recorded(name))
+    cases = ElementTree.parse(recorded(name, "xml")).iter("testcase")
     generation = sum(
         float(case.attrib["time"])
         for case in cases

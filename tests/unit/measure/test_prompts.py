@@ -37,11 +37,23 @@ def test_ids_and_text(write):
     assert load(file, 1) == [Prompt("a", (1, 2))]
 
 
-def test_chats_are_rendered_once_for_all_servers(write, tmp_path):
-    python, runs = tmp_path / "python", tmp_path / "runs"
-    python.write_text(f'#!/bin/sh\necho run >> {runs}\necho "[[1, 2], [3]]"\n')
-    python.chmod(0o755)
-    file = write(*({"id": id_, "messages": [{"role": "user", "content": id_}]} for id_ in "ab"))
+@pytest.fixture
+def chats(write, tmp_path):
+    """A file of two chats, and an interpreter that renders `said` of them and notes each run."""
+
+    def chats(said):
+        python = tmp_path / "python"
+        python.write_text(f'#!/bin/sh\necho run >> {tmp_path / "runs"}\necho "{said}"\n')
+        python.chmod(0o755)
+        rows = [{"id": id_, "messages": [{"role": "user", "content": id_}]} for id_ in "ab"]
+        return write(*rows), python
+
+    return chats
+
+
+def test_chats_are_rendered_once_for_all_servers(chats, tmp_path):
+    file, python = chats("[[1, 2], [3]]")
+    runs = tmp_path / "runs"
     for _ in range(2):
         loaded = load_prompts(file, 2, python=python, target=tmp_path)
         assert loaded == [Prompt("a", (1, 2)), Prompt("b", (3,))]
@@ -56,11 +68,8 @@ def test_empty_messages_are_none(write):
 
 
 @pytest.mark.parametrize("rendered", ["[[1]]", "[[1], []]"])
-def test_a_chat_that_comes_back_empty_or_not_at_all(write, tmp_path, rendered):
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "{rendered}"\n')
-    python.chmod(0o755)
-    file = write(*({"id": id_, "messages": [{"role": "user", "content": id_}]} for id_ in "ab"))
+def test_a_chat_that_comes_back_empty_or_not_at_all(chats, tmp_path, rendered):
+    file, python = chats(rendered)
     with pytest.raises(ProfileError, match="some empty or missing; look at its chat template"):
         load_prompts(file, 2, python=python, target=tmp_path)
 

@@ -7,29 +7,21 @@ import pytest
 from fixtures.catalog.select import load_profiles
 from fixtures.cli import main
 from fixtures.preflight.reference import judge_reference
+from tests.plugin.conftest import SHORT
 
-PROFILE = """
-[target]
-path = "builtin:tiny"
-[drafts.mine]
-path = "builtin:tiny-eagle3"
-[prompts]
-path = "builtin:tiny"
-[throughput]
-prompts = 4
-[defaults]
+PROFILE = (
+    SHORT
+    + """
 devices = ["cpu"]
-context_length = 1024
-skip_tokenizer = true
 [[servers]]
 [[servers]]
-draft = "mine"
+draft = "eagle3"
 num_steps = 3
 topk = 1
 num_draft_tokens = 4
 label = "bs4"
-throughput = {{ {given} }}
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +35,9 @@ throughput = {{ {given} }}
 )
 def test_other_rounds_than_those_without_speculation(tmp_path, capsys, given, difference):
     file = tmp_path / "mine.toml"
-    file.write_text(PROFILE.format(given=given))
-    command = ["lint", "--profile", "mine/mine-s3k1d4-bs4/cpu", "--profiles", str(file)]
+    asked = f"throughput = {{ {given} }}\n"
+    file.write_text(f"{PROFILE}{asked}")
+    command = ["lint", "--profile", "mine/eagle3-s3k1d4-bs4/cpu", "--profiles", str(file)]
     assert main(command) == 0
     out = capsys.readouterr().out
     told = (
@@ -53,13 +46,12 @@ def test_other_rounds_than_those_without_speculation(tmp_path, capsys, given, di
     assert (told in out) == bool(difference)
     assert difference in out
     # The remedy is enough.
-    file.write_text(file.read_text() + f'[[servers]]\nlabel = "bs4"\nthroughput = {{ {given} }}\n')
+    file.write_text(f'{PROFILE}{asked}[[servers]]\nlabel = "bs4"\n{asked}')
     assert main(command) == 0
     assert "other-rounds" not in capsys.readouterr().out
 
 
 def test_shipped_profiles_compare_speeds_of_the_same_rounds():
     for profile in load_profiles().values():
-        servers = {spec.id: spec for spec in profile.servers}
         for spec in profile.servers:
-            assert judge_reference(spec, servers.get(spec.reference_id or "")) == ()
+            assert judge_reference(spec, profile.servers) == ()
