@@ -1,19 +1,9 @@
-"""Loads draftgate's plugin; everything else lives in `fixtures/` and `tests/`."""
+"""Loads the plugin of this checkout; everything else lives in `fixtures/` and `tests/`."""
 
 from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from pathlib import Path
-
-import fixtures
-
-if not Path(fixtures.__file__ or "").is_relative_to(Path(__file__).parent):
-    # PyPI has a package of the same name; with it in front, nothing here would be tested.
-    raise ImportError(
-        f"the package `fixtures` comes from {fixtures.__file__}, not from this checkout; "
-        "uninstall the other one: python -m pip uninstall fixtures"
-    )
 
 NEEDED = ("filelock", "jinja2", "packaging", "psutil", "pydantic", "pytest_benchmark", "requests")
 if absent := [name for name in NEEDED if find_spec(name) is None]:
@@ -23,4 +13,4 @@ if absent := [name for name in NEEDED if find_spec(name) is None]:
         "python -m pip install -e '.[test]'"
     )
 
-pytest_plugins = ["fixtures.plugin", "pytester"]
+pytest_plugins = ["draftgate.plugin", "pytester"]

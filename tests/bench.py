@@ -15,18 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-
-from fixtures.catalog.select import load_profiles
-from fixtures.client import Client, Prompt
-from fixtures.engine.boot import boot
-from fixtures.engine.interpreter import inspect_interpreter
-from fixtures.engine.server import RunningServer
-from fixtures.errors import ServerDied
-from fixtures.gate.store import load_accepted
-from fixtures.gate.throughput import judge_speed
-from fixtures.measure.record import Accepted, Record
-from fixtures.measure.record_file import accepted, read_record, write_record
-from fixtures.models.location import BUILTIN_FOLDER
+from draftgate.catalog.select import load_profiles
+from draftgate.client import Client, Prompt
+from draftgate.engine.boot import boot
+from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.server import RunningServer
+from draftgate.errors import ServerDied
+from draftgate.gate.store import load_accepted
+from draftgate.gate.throughput import judge_speed
+from draftgate.measure.record import Accepted, Record
+from draftgate.measure.record_file import accepted, read_record, write_record
+from draftgate.models.location import BUILTIN_FOLDER
 
 ROOT = Path(__file__).parent.parent
 MANY = 10_000

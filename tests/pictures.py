@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from draftgate.report.page import render_page
 from PIL import Image
 
-from fixtures.report.page import render_page
 from tests import states
 from tests.chromium import screenshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
+from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 
 EAGLE3 = Speculation(Draft("eagle3", "builtin:tiny-eagle3"), "EAGLE3", 3, 1, 4)
 

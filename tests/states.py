@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from fixtures.gate.throughput import judge_speed
-from fixtures.measure.record import Accepted, Record, ServerRecord, VerdictEntry
-from fixtures.measure.record_file import read_record
-from fixtures.report.history import Point, points_of
+from draftgate.gate.throughput import judge_speed
+from draftgate.measure.record import Accepted, Record, ServerRecord, VerdictEntry
+from draftgate.measure.record_file import read_record
+from draftgate.report.history import Point, points_of
 
 ROOT = Path(__file__).parent.parent
 REAL = ROOT / "docs/records/h200x1-tiny-sglang-0.5.16.json"

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.select import load_profiles
-from fixtures.engine.boot import boot
-from fixtures.engine.interpreter import inspect_interpreter
-from fixtures.measure.record_file import read_record
-from fixtures.models.location import locate
-from fixtures.probes import hooks
+from draftgate.catalog.select import load_profiles
+from draftgate.engine.boot import boot
+from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.measure.record_file import read_record
+from draftgate.models.location import locate
+from draftgate.probes import hooks
 
 pytestmark = pytest.mark.extended
 

@@ -16,15 +16,14 @@ from typing import Any
 
 import psutil
 import pytest
-
-from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
-from fixtures.engine.boot import boot
-from fixtures.engine.interpreter import Interpreter, inspect_interpreter
-from fixtures.engine.ports import is_free
-from fixtures.engine.process import marked_processes
-from fixtures.engine.server import RunningServer
-from fixtures.errors import BootError, ServerDied, ServerExited
-from fixtures.preflight.options import options_of, release_for
+from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
+from draftgate.engine.boot import boot
+from draftgate.engine.interpreter import Interpreter, inspect_interpreter
+from draftgate.engine.ports import is_free
+from draftgate.engine.process import marked_processes
+from draftgate.engine.server import RunningServer
+from draftgate.errors import BootError, ServerDied, ServerExited
+from draftgate.preflight.options import options_of, release_for
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -217,7 +216,7 @@ PARENT = """
 import sys
 sys.path[:0] = [{root!r}]
 from pathlib import Path
-from fixtures.engine.process import ServerProcess
+from draftgate.engine.process import ServerProcess
 command = [{python!r}, "-m", "sglang.launch_server", "--model-path", {model!r}, "--device", "cpu",
            "--load-format", "dummy", "--skip-tokenizer-init", "--port", "{port}"]
 ServerProcess.start(command, {env!r}, Path({log!r}), Path("/"), mark={mark!r}).wait(600)
@@ -227,13 +226,13 @@ ServerProcess.start(command, {env!r}, Path({log!r}), Path("/"), mark={mark!r}).w
 def test_a_booting_server_does_not_outlive_its_parent(
     models: Callable[..., tuple[Path, Path]], interpreter: Interpreter, tmp_path: Path
 ) -> None:
-    from fixtures.cpu_engine import cpu_environment
-    from fixtures.engine.ports import free_port
+    from draftgate.cpu_engine import cpu_environment
+    from draftgate.engine.ports import free_port
 
     target, _ = models()
     log, mark = tmp_path / "server.log", f"orphan-{tmp_path.name}"
     script = textwrap.dedent(PARENT).format(
-        root=str(Path(__file__).parents[2]),
+        root=str(Path(__file__).parents[2] / "fixtures"),
         python=str(interpreter.python),
         model=str(target),
         port=free_port(),

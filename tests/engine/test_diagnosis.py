@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.select import load_profiles, select
-from fixtures.cli import main
-from fixtures.engine.boot import boot
-from fixtures.engine.interpreter import inspect_interpreter
-from fixtures.models.location import locate
+from draftgate.catalog.select import load_profiles, select
+from draftgate.cli import main
+from draftgate.engine.boot import boot
+from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.models.location import locate
 
 pytestmark = pytest.mark.extended
 

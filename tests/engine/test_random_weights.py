@@ -6,8 +6,7 @@ import json
 import shutil
 
 import pytest
-
-from fixtures.models.location import locate
+from draftgate.models.location import locate
 
 pytestmark = pytest.mark.extended
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from draftgate.models.location import locate
+from draftgate.probes.phases import read_steps
 
-from fixtures.models.location import locate
-from fixtures.probes.phases import read_steps
 from tests import planted
 from tests.conftest import ROOT
 
@@ -141,7 +141,7 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
     for measured in server["boots"]:  # on a busy machine warm-up may never agree
         measured["throughput"]["settled"], measured["invalid"] = True, []
     path.write_text(json.dumps(record))
-    accept = [sys.executable, "-m", "fixtures.cli", "accept", str(path), "--reason", "a test"]
+    accept = [sys.executable, "-m", "draftgate.cli", "accept", str(path), "--reason", "a test"]
     subprocess.run([*accept, "--baselines", str(baselines)], cwd=ROOT, check=True)
     (stored,) = baselines.rglob("*.json")
     faster = json.loads(stored.read_text())

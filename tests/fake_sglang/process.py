@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fixtures.engine.ports import free_port, release_port
-from fixtures.models.location import locate
+from draftgate.engine.ports import free_port, release_port
+from draftgate.models.location import locate
+
 from tests.fake_sglang.interpreter import make_interpreter
 
 LIMIT_S = 30.0

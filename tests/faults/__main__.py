@@ -7,9 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fixtures.engine.gpus import visible_gpus
-from fixtures.errors import ModelError
-from fixtures.models.location import locate
+from draftgate.engine.gpus import visible_gpus
+from draftgate.errors import ModelError
+from draftgate.models.location import locate
+
 from tests.faults.catalogue import PAIR
 from tests.faults.pairs import PAIRS
 from tests.faults.run import run

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from fixtures.diagnosis.conclusion import conclude_acceptance
-from fixtures.measure.record import BootRecord
-from fixtures.measure.record_file import read_record, write_record
-from fixtures.measure.samples import DraftAlone
-from fixtures.models.location import locate
-from fixtures.preflight.capture import name_layers
+from draftgate.diagnosis.conclusion import conclude_acceptance
+from draftgate.measure.record import BootRecord
+from draftgate.measure.record_file import read_record, write_record
+from draftgate.measure.samples import DraftAlone
+from draftgate.models.location import locate
+from draftgate.preflight.capture import name_layers
+
 from tests.conftest import ROOT
 from tests.faults.catalogue import PLUGIN, START, Fault
 from tests.faults.pairs import Pair
@@ -184,7 +185,7 @@ def _accept_healthy_sessions(pair: Pair, folder: Path) -> None:
         write_record(replace(record, session=session), copy)
         subprocess.run(
             [
-                *(sys.executable, "-m", "fixtures.cli", "accept", str(copy)),
+                *(sys.executable, "-m", "draftgate.cli", "accept", str(copy)),
                 *("--reason", "healthy", "--baselines", str(folder / "baselines")),
             ],
             cwd=ROOT,

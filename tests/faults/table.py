@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from fixtures.diagnosis.conclusion import Guilt
+from draftgate.diagnosis.conclusion import Guilt
+
 from tests.conftest import ROOT
 from tests.faults.catalogue import (
     ACCEPTANCE,

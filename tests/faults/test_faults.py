@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from draftgate.cli import main
+from draftgate.errors import ModelError
+from draftgate.models.location import locate
 
-from fixtures.cli import main
-from fixtures.errors import ModelError
-from fixtures.models.location import locate
 from tests.faults.pairs import PAIRS, TINY
 from tests.faults.run import run, write_profile
 from tests.faults.table import DOCS, judge, marks, never_run, read_results, render

@@ -26,10 +26,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fixtures.gate.screen import MIN_SESSIONS
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import ServerRecord, VerdictEntry
-from fixtures.measure.record_file import read_record
+from draftgate.gate.screen import MIN_SESSIONS
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import ServerRecord, VerdictEntry
+from draftgate.measure.record_file import read_record
+
 from tests.gate.slow_decode import PACE_MS, PERCENT, SITE
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +128,7 @@ class Proof:
             artifacts = self.folder / f"ab-{percent:g}"
             done = subprocess.run(
                 [
-                    *(sys.executable, "-m", "fixtures.cli", "ab", "--profiles", str(PROFILE)),
+                    *(sys.executable, "-m", "draftgate.cli", "ab", "--profiles", str(PROFILE)),
                     *("--server", self.server),
                     *("--reference", str(slowed(self.folder, 0)), "--candidate"),
                     *(str(slowed(self.folder, percent)), "--artifacts", str(artifacts)),
@@ -168,7 +169,7 @@ def slowed(folder: Path, percent: float) -> Path:
 
 def accept(record: Path, baselines: Path) -> bool:
     """Whether `draftgate accept` takes it: not where the machine was too busy to settle."""
-    command = [sys.executable, "-m", "fixtures.cli", "accept", str(record)]
+    command = [sys.executable, "-m", "draftgate.cli", "accept", str(record)]
     options = ["--reason", "proof", "--baselines", str(baselines)]
     return (
         subprocess.run(

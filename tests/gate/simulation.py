@@ -5,7 +5,7 @@
 Speeds are log-normal with three levels of noise: the session's, shared by all servers of a night;
 the boot's; the round's. A night is a server that speculates and its reference, `BOOTS` boots of
 `ROUNDS` rounds each; a baseline is as many such nights as it has sessions. The gate's decisions are
-`fixtures.gate.screen.is_below` and `fixtures.gate.paired.is_slower`, as the judges call them;
+`draftgate.gate.screen.is_below` and `draftgate.gate.paired.is_slower`, as the judges call them;
 `--benchmark-compare-fail` is pytest-benchmark's own check.
 """
 
@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from draftgate.gate.paired import PAIRS, is_slower
+from draftgate.gate.screen import FULL_SESSIONS, is_below
 from pytest_benchmark.utils import PercentageRegressionCheck
 from scipy import stats
-
-from fixtures.gate.paired import PAIRS, is_slower
-from fixtures.gate.screen import FULL_SESSIONS, is_below
 
 BOOTS = 3
 ROUNDS = 5

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from draftgate.measure.record import Record
+from draftgate.measure.record_file import read_record
 
-from fixtures.measure.record import Record
-from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT, Run
 
 PROFILE = """
@@ -119,7 +119,7 @@ class StandIn:
 
     def accept(self) -> Path:
         """Accept the newest session."""
-        command = [sys.executable, "-m", "fixtures.cli", "accept", str(self.record_path())]
+        command = [sys.executable, "-m", "draftgate.cli", "accept", str(self.record_path())]
         options = ["--reason", "a test", "--baselines", str(self.baselines)]
         subprocess.run([*command, *options], cwd=ROOT, check=True, capture_output=True)
         return max(self.baselines.rglob("*.json"))
@@ -148,7 +148,7 @@ def gpus(tmp_path) -> Callable[[int], dict[str, str]]:
 
 HOLD = """
 import sys, time
-from fixtures.engine.lease import lease
+from draftgate.engine.lease import lease
 with lease(sys.argv[1], int(sys.argv[2]), timeout_s=30, notify=print):
     print("held", flush=True)
     time.sleep(600)

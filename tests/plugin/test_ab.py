@@ -54,7 +54,7 @@ class Command:
         profile = self.tmp_path / "two.toml"
         profile.write_text(PROFILE)
         return [
-            *(sys.executable, "-m", "fixtures.cli", "ab", "--profiles", str(profile)),
+            *(sys.executable, "-m", "draftgate.cli", "ab", "--profiles", str(profile)),
             *("--reference", reference, "--candidate", candidate),
             *("--artifacts", str(self.artifacts), *more),
         ]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import requests
+from draftgate.catalog.select import load_profiles
+from draftgate.engine.attached import attach
+from draftgate.engine.ports import free_port
+from draftgate.errors import NotChecked
+from draftgate.measure.record_file import read_record
+from draftgate.models.location import locate
+from draftgate.probes import hooks
 
-from fixtures.catalog.select import load_profiles
-from fixtures.engine.attached import attach
-from fixtures.engine.ports import free_port
-from fixtures.errors import NotChecked
-from fixtures.measure.record_file import read_record
-from fixtures.models.location import locate
-from fixtures.probes import hooks
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.extended

@@ -1,7 +1,7 @@
 """pytest-benchmark's options as people use them: each way by which it passes in silence is closed.
 
-Without draftgate's `fixtures/benchmarks.py` every test here was red: what it then did is said in
-each (pytest-benchmark 5.3.1).
+Without `fixtures/draftgate/benchmarks.py` every test here was red: what it then did is said in each
+(pytest-benchmark 5.3.1).
 """
 
 from __future__ import annotations

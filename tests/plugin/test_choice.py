@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from draftgate.measure.machine import describe_machine
 
-from fixtures.measure.machine import describe_machine
 from tests.conftest import ROOT
 
 SUITE = "tests/suite"
@@ -172,7 +172,7 @@ def test_nothing_heavy_is_imported_before_a_server_is_launched(run_pytest, tmp_p
 
 
 def test_a_profile_of_ones_own_need_not_be_named(run_pytest, tmp_path):
-    shipped = ROOT / "fixtures" / "catalog" / "profiles" / "tiny.toml"
+    shipped = ROOT / "fixtures" / "draftgate" / "catalog" / "profiles" / "tiny.toml"
     (tmp_path / "mine.toml").write_text(shipped.read_text())
     options = [SUITE, "--collect-only", "-q", "--server", "none/cpu", "--profiles"]
     assert collected(run_pytest(*options, str(tmp_path / "mine.toml"))) == ["mine/none/cpu"]

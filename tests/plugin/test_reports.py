@@ -5,9 +5,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from draftgate.measure.machine import describe_machine
+from draftgate.report.history import history_file, points_of, read_history
 
-from fixtures.measure.machine import describe_machine
-from fixtures.report.history import history_file, points_of, read_history
 from tests.plugin.conftest import NONE, SPEC
 from tests.plugin.test_choice import USAGE_ERROR, collected
 

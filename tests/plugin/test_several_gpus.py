@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from draftgate.measure.record_file import read_record
 
-from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT
 from tests.plugin.conftest import SHORT, holding, wait_for
 from tests.plugin.test_choice import collected

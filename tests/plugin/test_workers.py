@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from draftgate.measure.record_file import read_record
 
-from fixtures.measure.record_file import read_record
 from tests.plugin.conftest import SHORT
 
 pytestmark = pytest.mark.extended

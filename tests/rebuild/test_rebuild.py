@@ -15,6 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(3600)  # minutes on two idle cores, much longer where they are shared
 def test_rebuild_equals_the_committed_files(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    build = [sys.executable, "-m", "fixtures.models.training.build", str(tmp_path), "--check"]
+    build = [sys.executable, "-m", "tests.rebuild.training.build", str(tmp_path), "--check"]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fixtures.engine.ports import is_free
-from fixtures.engine.process import marked_processes
+from draftgate.engine.ports import is_free
+from draftgate.engine.process import marked_processes
 
 ROOT = Path(__file__).parents[2]
 UP_LIMIT_S = 240.0
@@ -149,7 +149,7 @@ class _Run:
         self.file = folder / "test_death.py"
         self.file.write_text(TESTS.format(up=str(self.up)))
         self.options = (
-            *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "fixtures.plugin"),
+            *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "draftgate.plugin"),
             *("-p", "no:cacheprovider", "--artifacts", str(folder / "artifacts"), "-m", "cpu"),
             *server,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from fixtures.engine.gpus import MIB
+from draftgate.engine.gpus import MIB
 
 
 class NVMLError(Exception):

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fixtures.client import Client, Prompt
-from fixtures.engine import process as process_module
-from fixtures.engine.boot import launch
-from fixtures.engine.gpus import Gpu
-from fixtures.engine.interpreter import inspect_interpreter
-from fixtures.engine.plan import Launch, plan_launch
-from fixtures.engine.ports import is_free
-from fixtures.engine.process import marked_processes
-from fixtures.engine.server import RunningServer
-from fixtures.errors import (
+from draftgate.client import Client, Prompt
+from draftgate.engine import process as process_module
+from draftgate.engine.boot import launch
+from draftgate.engine.gpus import Gpu
+from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.plan import Launch, plan_launch
+from draftgate.engine.ports import is_free
+from draftgate.engine.process import marked_processes
+from draftgate.engine.server import RunningServer
+from draftgate.errors import (
     BadReply,
     BootTimeout,
     DraftgateError,
@@ -42,7 +42,8 @@ from fixtures.errors import (
     ServerFailed,
     TeardownError,
 )
-from fixtures.models.location import locate
+from draftgate.models.location import locate
+
 from tests.reliability.fake_nvml import FakeNvml
 from tests.specs import spec_of
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from draftgate.engine.boot import launch
+from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.plan import plan_launch
+from draftgate.engine.ports import is_free
+from draftgate.engine.process import marked_processes
+from draftgate.models.location import locate
 
-from fixtures.engine.boot import launch
-from fixtures.engine.interpreter import inspect_interpreter
-from fixtures.engine.plan import plan_launch
-from fixtures.engine.ports import is_free
-from fixtures.engine.process import marked_processes
-from fixtures.models.location import locate
 from tests.fake_sglang.interpreter import make_interpreter
 from tests.specs import spec_of
 

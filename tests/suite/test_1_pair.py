@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.preflight.finding import errors
+from draftgate.preflight.finding import errors
 
 pytestmark = pytest.mark.speculative
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.gate.flags import judge_algorithm, judge_flags
+from draftgate.gate.flags import judge_algorithm, judge_flags
 
 
 @pytest.mark.speculative

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.gate.hidden_states import (
+from draftgate.gate.hidden_states import (
     judge_fc_width,
     judge_layers,
     judge_returned_width,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.gate.acceptance import judge_length
-from fixtures.gate.acceptance_change import judge_change
-from fixtures.gate.history import acceptance_of, baseline_of
-from fixtures.gate.reuse import judge_cached, judge_next_turns
-from fixtures.gate.several_gpus import judge_several_gpus
-from fixtures.gate.text import judge_text
-from fixtures.preflight.environment import simulated_by
+from draftgate.gate.acceptance import judge_length
+from draftgate.gate.acceptance_change import judge_change
+from draftgate.gate.history import acceptance_of, baseline_of
+from draftgate.gate.reuse import judge_cached, judge_next_turns
+from draftgate.gate.several_gpus import judge_several_gpus
+from draftgate.gate.text import judge_text
+from draftgate.preflight.environment import simulated_by
 
 
 def test_greedy_text_equals_no_speculation(spec, session, subject, judged):

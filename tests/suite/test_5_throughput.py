@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.gate.history import baseline_of
-from fixtures.gate.throughput import judge_speed
-from fixtures.gate.validity import boot_problems
-from fixtures.report.slowdown import explain
+from draftgate.gate.history import baseline_of
+from draftgate.gate.throughput import judge_speed
+from draftgate.gate.validity import boot_problems
+from draftgate.report.slowdown import explain
 
 
 def test_throughput(spec, boot, session, subject, benchmark):

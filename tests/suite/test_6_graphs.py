@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.gate.graphs import judge_graphs, judge_same_acceptance, judge_same_states
+from draftgate.gate.graphs import judge_graphs, judge_same_acceptance, judge_same_states
 
 
 @pytest.mark.on_gpu

@@ -3,18 +3,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-from fixtures.gate.validity import boot_problems
-from fixtures.measure.machine import Machine
-from fixtures.measure.record import (
+from draftgate.gate.validity import boot_problems
+from draftgate.measure.machine import Machine
+from draftgate.measure.record import (
     BootRecord,
     ModelIdentity,
     Record,
     ServerRecord,
     VerdictEntry,
 )
-from fixtures.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+from draftgate.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+from hypothesis import HealthCheck, settings
 
 # A busy machine is slow, and a factory fixture holds no state between examples.
 settings.register_profile(

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from draftgate import ab
+from draftgate.gate.verdict import Status
+from draftgate.report.pairs import render_pairs
 
-from fixtures import ab
-from fixtures.gate.verdict import Status
-from fixtures.report.pairs import render_pairs
 from tests.unit.conftest import throughput
 
 NOISE = (1.0, 1.004, 0.997, 1.002, 0.999, 1.001)

@@ -16,7 +16,7 @@ COMMANDS = [("list",), ("show", str(REAL)), ("baseline",)]
 
 
 def run(command, stdout):
-    words = [sys.executable, "-m", "fixtures.cli", *command]
+    words = [sys.executable, "-m", "draftgate.cli", *command]
     return subprocess.run(words, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 

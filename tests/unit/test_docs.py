@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from fixtures.cli import _parser
+from draftgate.cli import _parser
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

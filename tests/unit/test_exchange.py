@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-
-from fixtures.exchange import Exchange
-from fixtures.measure.samples import AcceptanceSample, PromptSample
+from draftgate.exchange import Exchange
+from draftgate.measure.samples import AcceptanceSample, PromptSample
 
 REFERENCE, OTHER = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 RUNNING = frozenset({REFERENCE, OTHER})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fixtures.progress import BootProgress
+from draftgate.progress import BootProgress
 
 ID = "tiny/none/cpu"
 

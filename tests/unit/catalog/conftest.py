@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.load import load_profile
-from fixtures.catalog.spec import Profile
-from fixtures.errors import ProfileError
+from draftgate.catalog.load import load_profile
+from draftgate.catalog.spec import Profile
+from draftgate.errors import ProfileError
 
 HEAD = """
 [target]

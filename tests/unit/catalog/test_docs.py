@@ -7,15 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import draftgate
 import pytest
+from draftgate.catalog import schema
+from draftgate.catalog.load import load_profile
+from draftgate.catalog.select import shipped_profiles
 from pydantic import BaseModel
 
-import fixtures
-from fixtures.catalog import schema
-from fixtures.catalog.load import load_profile
-from fixtures.catalog.select import shipped_profiles
-
-TEXT = (Path(fixtures.__file__).parent.parent / "docs" / "profiles.md").read_text()
+TEXT = (Path(draftgate.__file__).parents[2] / "docs" / "profiles.md").read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", TEXT, re.S)
 TABLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "Top level": (schema.ProfileFile, {"acceptance_means_something": True, "description": ""}),

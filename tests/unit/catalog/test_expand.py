@@ -6,13 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.load import load_profile
+from draftgate.catalog.rules import tree_capacity
+from draftgate.catalog.schema import SLUG
+from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fixtures.catalog.load import load_profile
-from fixtures.catalog.rules import tree_capacity
-from fixtures.catalog.schema import SLUG
-from fixtures.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 
 from .conftest import CHAIN, HEAD, Load
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.load import load_profile
-from fixtures.errors import ProfileError
+from draftgate.catalog.load import load_profile
+from draftgate.errors import ProfileError
 
 from .conftest import CHAIN, HEAD, Refusal
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.select import Catalog, load_profiles, select, shipped_profiles, unset
-from fixtures.errors import ProfileError
+from draftgate.catalog.select import Catalog, load_profiles, select, shipped_profiles, unset
+from draftgate.errors import ProfileError
 
 from .conftest import CHAIN, HEAD
 

@@ -9,20 +9,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import draftgate
 import pytest
+from draftgate.catalog.select import Catalog, load_profiles
+from draftgate.catalog.spec import ServerSpec
+from draftgate.choice import ordered
+from draftgate.engine.command import refuse_unknown
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.preflight.asked import asked_by_spec
+from draftgate.preflight.case import Case
+from draftgate.preflight.rules import judge
 from packaging.version import Version
 
-import fixtures
-from fixtures.catalog.select import Catalog, load_profiles
-from fixtures.catalog.spec import ServerSpec
-from fixtures.choice import ordered
-from fixtures.engine.command import refuse_unknown
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.preflight.asked import asked_by_spec
-from fixtures.preflight.case import Case
-from fixtures.preflight.rules import judge
-
-BUILTIN = Path(fixtures.__file__).parent / "models" / "builtin"
+BUILTIN = Path(draftgate.__file__).parent / "models" / "builtin"
 KIMI = {
     "KIMI_K25_TARGET": "/m/t",
     "KIMI_K25_DRAFT": "/m/d",
@@ -267,10 +266,10 @@ def test_the_english_prompts_are_balanced() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, fixtures.catalog.select; "
+        "import sys, draftgate.catalog.select; "
         "print([m for m in ('torch', 'sglang', 'transformers', 'numpy') if m in sys.modules])"
     )
-    folder = Path(fixtures.__file__).parent.parent
+    folder = Path(draftgate.__file__).parent.parent
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
     )

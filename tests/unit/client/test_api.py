@@ -8,9 +8,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-
-from fixtures.client import Client, Prompt
-from fixtures.errors import BadReply, MissingCounters, RequestFailed, ServerDied
+from draftgate.client import Client, Prompt
+from draftgate.errors import BadReply, MissingCounters, RequestFailed, ServerDied
 
 PROMPTS = [Prompt("a", (1, 2, 3)), Prompt("b", (4, 5, 6)), Prompt("c", (7, 8, 9))]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from draftgate.cli import main
+from draftgate.measure.record_file import write_record
 
-from fixtures.cli import main
-from fixtures.measure.record_file import write_record
 from tests import states
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-from fixtures.cpu_engine import SITE
+from draftgate.cpu_engine import SITE
 
 pytest.importorskip("torch", reason="the CPU engine's kernels are PyTorch code")
 

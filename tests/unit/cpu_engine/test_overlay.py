@@ -9,8 +9,7 @@ from importlib.metadata import distributions
 from types import ModuleType
 
 import pytest
-
-from fixtures.cpu_engine import SITE, cpu_environment, cpu_flags, cpu_switches
+from draftgate.cpu_engine import SITE, cpu_environment, cpu_flags, cpu_switches
 
 
 def run_python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from draftgate.diagnosis.alone import SITE
+from draftgate.models.location import BUILTIN_FOLDER
 
-from fixtures.diagnosis.alone import SITE
-from fixtures.models.location import BUILTIN_FOLDER
-from fixtures.models.training.language import Language
+from tests.rebuild.training.language import Language
 
 PROMPT, NEW = 24, 128
 
@@ -32,13 +32,13 @@ class Served:
     """num_hidden_layers + 1 hidden states [4, T, 64]"""
 
     def states(self, layers):
-        from fixtures.models.training.network import layer_outputs
+        from tests.rebuild.training.network import layer_outputs
 
         return layer_outputs(self.outputs, layers)[:, :-1]
 
     def counted_in_training(self, draft: Path, layers, steps: int) -> tuple[int, ...]:
-        from fixtures.models.training.replay import replay, right_proposals
-        from fixtures.models.training.storage import load_draft, load_target
+        from tests.rebuild.training.replay import replay, right_proposals
+        from tests.rebuild.training.storage import load_draft, load_target
 
         network, target_ids = load_draft(draft)
         target = load_target(BUILTIN_FOLDER / "tiny")
@@ -49,8 +49,8 @@ class Served:
 @pytest.fixture(scope="session")
 def served() -> Served:
     torch = pytest.importorskip("torch")
-    from fixtures.models.training.replay import continue_greedily
-    from fixtures.models.training.storage import load_target
+    from tests.rebuild.training.replay import continue_greedily
+    from tests.rebuild.training.storage import load_target
 
     target = load_target(BUILTIN_FOLDER / "tiny")
     prompts = torch.tensor(Language().held_out_documents(4, PROMPT))

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from draftgate.client import Generation, Prompt
+from draftgate.diagnosis.alone import replay_alone
+from draftgate.diagnosis.capture import capture
+from draftgate.errors import BadReply, MeasurementError
+from draftgate.models.location import BUILTIN_FOLDER
 
-from fixtures.client import Generation, Prompt
-from fixtures.diagnosis.alone import replay_alone
-from fixtures.diagnosis.capture import capture
-from fixtures.errors import BadReply, MeasurementError
-from fixtures.models.location import BUILTIN_FOLDER
 from tests import planted
 from tests.unit.diagnosis.conftest import NEW, PROMPT
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.diagnosis.conclusion import Guilt, conclude_acceptance
-from fixtures.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
-from fixtures.measure.samples import DraftAlone
+from draftgate.diagnosis.conclusion import Guilt, conclude_acceptance
+from draftgate.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
+from draftgate.measure.samples import DraftAlone
 
 LAYERS = Layers((1, 3, 5), (1, 3, 5), (0.0, 0.0, 0.0), "weights", 1, True)
 GOOD = (23, 20, 17, 229)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from draftgate.models.location import BUILTIN_FOLDER
 
-from fixtures.models.location import BUILTIN_FOLDER
 from tests.unit.diagnosis.conftest import NEW, PROMPT
 
 torch = pytest.importorskip("torch")

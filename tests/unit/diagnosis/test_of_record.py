@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from fixtures.cli import main
-from fixtures.diagnosis.of_record import diagnose_record
-from fixtures.errors import BaselineError
-from fixtures.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
-from fixtures.measure.record_file import read_record
-from fixtures.measure.samples import Round, ThroughputSample
-from fixtures.measure.step_times import StepTimes
+from draftgate.cli import main
+from draftgate.diagnosis.of_record import diagnose_record
+from draftgate.errors import BaselineError
+from draftgate.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
+from draftgate.measure.record_file import read_record
+from draftgate.measure.samples import Round, ThroughputSample
+from draftgate.measure.step_times import StepTimes
 
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "records" / "h200x1-tiny-sglang-0.5.16.json"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.diagnosis.speed import (
+from draftgate.diagnosis.speed import (
     Factors,
     break_even,
     factors,
@@ -13,8 +12,8 @@ from fixtures.diagnosis.speed import (
     parts,
     spelled,
 )
-from fixtures.measure.samples import Round, ThroughputSample
-from fixtures.measure.step_times import StepTimes
+from draftgate.measure.samples import Round, ThroughputSample
+from draftgate.measure.step_times import StepTimes
 
 
 def test_break_even_of_the_field():

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draftgate.catalog.spec import ServerSpec
+from draftgate.engine.interpreter import Interpreter, inspect_interpreter
+from draftgate.engine.plan import Launch, plan_launch
+from draftgate.models.location import locate
 from packaging.version import Version
 
-from fixtures.catalog.spec import ServerSpec
-from fixtures.engine.interpreter import Interpreter, inspect_interpreter
-from fixtures.engine.plan import Launch, plan_launch
-from fixtures.models.location import locate
 from tests.specs import spec_of
 
 

@@ -17,13 +17,12 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-
-from fixtures.engine.boot import launch
-from fixtures.engine.plan import Launch
-from fixtures.engine.ports import is_free
-from fixtures.engine.process import ServerProcess, marked_processes
-from fixtures.engine.server import RunningServer
-from fixtures.errors import (
+from draftgate.engine.boot import launch
+from draftgate.engine.plan import Launch
+from draftgate.engine.ports import is_free
+from draftgate.engine.process import ServerProcess, marked_processes
+from draftgate.engine.server import RunningServer
+from draftgate.errors import (
     BootError,
     EngineError,
     ForeignServer,
@@ -216,7 +215,7 @@ BOOT_AND_SLEEP = """
 import json, sys, time
 sys.path[:0] = [{root!r}]
 from pathlib import Path
-from fixtures.engine.process import ServerProcess
+from draftgate.engine.process import ServerProcess
 process = ServerProcess.start(
     {command!r}, {env!r}, Path({log!r}), Path({cwd!r}), mark={mark!r}, port={port}
 )
@@ -233,7 +232,7 @@ def test_no_server_outlives_its_parent(
     plan = plan_stand_in(fault)
     mark = plan.served_model_name
     script = textwrap.dedent(BOOT_AND_SLEEP).format(
-        root=str(Path(__file__).parents[3]),
+        root=str(Path(__file__).parents[3] / "fixtures"),
         command=plan.command,
         env=dict(plan.environment.variables),
         cwd=str(tmp_path),

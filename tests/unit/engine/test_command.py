@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draftgate.catalog.spec import Draft, ServerSpec, Speculation, Target
+from draftgate.engine.command import build_command, value_after
+from draftgate.engine.device import device_needs
+from draftgate.engine.interpreter import Interpreter
+from draftgate.errors import CommandError
+from draftgate.preflight.options import known_releases, options_of
 from packaging.version import Version
-
-from fixtures.catalog.spec import Draft, ServerSpec, Speculation, Target
-from fixtures.engine.command import build_command, value_after
-from fixtures.engine.device import device_needs
-from fixtures.engine.interpreter import Interpreter
-from fixtures.errors import CommandError
-from fixtures.preflight.options import known_releases, options_of
 
 MakeSpec = Callable[..., ServerSpec]
 MakeInterpreter = Callable[[str], Interpreter]

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fixtures.catalog.spec import ServerSpec
-from fixtures.engine.environment import build_environment
+from draftgate.catalog.spec import ServerSpec
+from draftgate.engine.environment import build_environment
 
 MakeSpec = Callable[..., ServerSpec]
 

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from fixtures.engine.gpus import (
+from draftgate.engine.gpus import (
     Gpu,
     Reading,
     driver_version,
@@ -21,7 +20,8 @@ from fixtures.engine.gpus import (
     used_mib,
     visible_gpus,
 )
-from fixtures.errors import DeviceError
+from draftgate.errors import DeviceError
+
 from tests.reliability.fake_nvml import FakeNvml, NVMLError
 
 A = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")

@@ -6,10 +6,9 @@ import venv
 from pathlib import Path
 
 import pytest
+from draftgate.engine.interpreter import Interpreter, inspect_interpreter
+from draftgate.errors import InterpreterError
 from packaging.version import Version
-
-from fixtures.engine.interpreter import Interpreter, inspect_interpreter
-from fixtures.errors import InterpreterError
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_own_interpreter_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fixtures.engine.interpreter.metadata_version", lambda name: "0.5.20")
+    monkeypatch.setattr("draftgate.engine.interpreter.metadata_version", lambda name: "0.5.20")
     monkeypatch.setattr("subprocess.run", None)
     found = inspect_interpreter(Path(sys.executable))
     assert found.python == Path(sys.executable)

@@ -13,18 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from fixtures.engine.gpus import Gpu
-from fixtures.engine.lease import lease
-from fixtures.errors import DeviceError
+from draftgate.engine.gpus import Gpu
+from draftgate.engine.lease import lease
+from draftgate.errors import DeviceError
 
 GPUS = tuple(Gpu(index, f"GPU-{index}", "H200", 1, str(index)) for index in range(3))
 HOLD = """
 import sys, time
 sys.path[:0] = [{root!r}]
 from pathlib import Path
-from fixtures.engine.gpus import Gpu
-from fixtures.engine.lease import lease
+from draftgate.engine.gpus import Gpu
+from draftgate.engine.lease import lease
 gpus = [Gpu(i, f"GPU-{{i}}", "H200", 1, str(i)) for i in {indices}]
 with lease({device!r}, {count}, timeout_s=5, notify=print, directory=Path({folder!r}), gpus=gpus):
     print("held", flush=True)
@@ -38,7 +37,7 @@ def holder(
 ) -> Iterator[int]:
     """Another process that holds a lease of `count` of these GPUs (all of them); its pid."""
     script = textwrap.dedent(HOLD).format(
-        root=str(Path(__file__).parents[3]),
+        root=str(Path(__file__).parents[3] / "fixtures"),
         folder=str(folder),
         device=device,
         indices=indices,

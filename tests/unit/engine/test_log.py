@@ -4,8 +4,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-
-from fixtures.engine.log import PHASES, ServerLog, hint_for
+from draftgate.engine.log import PHASES, ServerLog, hint_for
 
 LINES_0_5_16 = (
     ("imports", "[2026-11-29 17:06:58] server_args=ServerArgs(model_path='tiny', device='cuda')"),

@@ -5,15 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.spec import ServerSpec
+from draftgate.cpu_engine import SITE
+from draftgate.engine.command import value_after
+from draftgate.engine.gpus import Gpu
+from draftgate.engine.interpreter import Interpreter
+from draftgate.engine.plan import Launch, plan_launch
+from draftgate.errors import DeviceError
 from packaging.version import Version
-
-from fixtures.catalog.spec import ServerSpec
-from fixtures.cpu_engine import SITE
-from fixtures.engine.command import value_after
-from fixtures.engine.gpus import Gpu
-from fixtures.engine.interpreter import Interpreter
-from fixtures.engine.plan import Launch, plan_launch
-from fixtures.errors import DeviceError
 
 INTERPRETER = Interpreter(Path(sys.executable), Version("0.5.23"), Path(sys.prefix))
 

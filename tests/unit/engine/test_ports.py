@@ -8,18 +8,17 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-
-from fixtures.catalog.select import load_profiles
-from fixtures.engine import ports
-from fixtures.engine.ports import (
+from draftgate.catalog.select import load_profiles
+from draftgate.engine import ports
+from draftgate.engine.ports import (
     ephemeral_range,
     free_port,
     is_free,
     release_port,
     require_free,
 )
-from fixtures.engine.readiness import ReadinessProbe
-from fixtures.errors import EngineError
+from draftgate.engine.readiness import ReadinessProbe
+from draftgate.errors import EngineError
 
 
 def test_a_hundred_ports_are_free_and_never_repeat_while_held() -> None:
@@ -42,7 +41,7 @@ def test_a_hundred_ports_are_free_and_never_repeat_while_held() -> None:
 
 TEN_PORTS = """
 import sys
-from fixtures.engine import ports
+from draftgate.engine import ports
 ports.LOWEST, ports.HIGHEST = 20_000, 20_149
 ports.ephemeral_range = lambda: (20_150, 65_535)
 print(*(ports.free_port() for _ in range(10)), flush=True)
@@ -55,7 +54,7 @@ def test_a_hundred_ports_of_ten_processes_never_collide() -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", TEN_PORTS],
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[3] / "fixtures",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

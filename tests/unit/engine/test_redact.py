@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from fixtures.engine.redact import (
+from draftgate.engine.redact import (
     is_secret_name,
     redact,
     redact_command,

@@ -4,8 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-
-from fixtures.engine.root_exception import RootException, find_root_exception
+from draftgate.engine.root_exception import RootException, find_root_exception
 
 SCHEDULER = """
 [2026-11-29 15:52:08] post-warmup freeze_gc failed

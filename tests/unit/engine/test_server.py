@@ -6,10 +6,9 @@ import ast
 import tracemalloc
 from pathlib import Path
 
+import draftgate
 import pytest
-
-import fixtures
-from fixtures.engine.server import mask_file
+from draftgate.engine.server import mask_file
 
 SECRETS = frozenset({"planted-key-4711"})
 
@@ -48,7 +47,7 @@ def test_a_long_log_is_masked_in_bounded_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("room", ["engine", "client", "measure", "probes"])
 def test_no_duration_is_taken_from_the_wall_clock(room: str) -> None:
     """It may jump; `time.monotonic` and `time.perf_counter` do not."""
-    folder = Path(fixtures.__file__).parent / room
+    folder = Path(draftgate.__file__).parent / room
     found = [
         f"{path.name}:{node.lineno}"
         for path in folder.rglob("*.py")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from draftgate.errors import BootError
 
-from fixtures.errors import BootError
 from tests.fake_sglang.interpreter import make_interpreter
 from tests.reliability.page import PAGE, rows_of
 from tests.reliability.server_faults import CASES, Case, Ending, run_case

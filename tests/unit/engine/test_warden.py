@@ -11,12 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from draftgate.engine import process as process_module
+from draftgate.engine import warden
+from draftgate.engine.gpus import Gpu
+from draftgate.engine.process import Exit, ServerProcess, marked_processes
+from draftgate.errors import TeardownError
 
-from fixtures.engine import process as process_module
-from fixtures.engine import warden
-from fixtures.engine.gpus import Gpu
-from fixtures.engine.process import Exit, ServerProcess, marked_processes
-from fixtures.errors import TeardownError
 from tests.reliability.fake_nvml import FakeNvml
 
 SLEEP = "import time; time.sleep(600)"

@@ -3,16 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.cli import main
-from fixtures.errors import BaselineError
-from fixtures.gate.accept import accept_record
-from fixtures.gate.history import no_longer_measured
-from fixtures.gate.store import load_accepted
-from fixtures.gate.throughput import judge_speed
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import VerdictEntry
-from fixtures.measure.record_file import write_record
+from draftgate.cli import main
+from draftgate.errors import BaselineError
+from draftgate.gate.accept import accept_record
+from draftgate.gate.history import no_longer_measured
+from draftgate.gate.store import load_accepted
+from draftgate.gate.throughput import judge_speed
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import VerdictEntry
+from draftgate.measure.record_file import write_record
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 RED = {"test_throughput_is_that_of_the_baseline": "failed"}
@@ -157,14 +156,14 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(accept, baselines, make_rec
 
     accept(make_record("s1"))
     record = make_record("s2")
-    from fixtures.measure.record_file import write_record as write
+    from draftgate.measure.record_file import write_record as write
 
     def only_baselines(record, path):
         if "baselines" in path.parts:
             monkeypatch.setattr("os.fsync", full)
         write(record, path)
 
-    monkeypatch.setattr("fixtures.gate.accept.write_record", only_baselines)
+    monkeypatch.setattr("draftgate.gate.accept.write_record", only_baselines)
     with pytest.raises(BaselineError, match="s2.json: cannot be written: No space left on device"):
         accept(record)
     assert [path.name for path in (baselines / "cpu-x-x2").iterdir()] == ["s1.json"]

@@ -4,10 +4,9 @@ import re
 from itertools import zip_longest
 
 import pytest
-
-from fixtures.gate.acceptance import judge_length
-from fixtures.gate.verdict import Status
-from fixtures.measure.samples import AcceptanceSample, PromptSample
+from draftgate.gate.acceptance import judge_length
+from draftgate.gate.verdict import Status
+from draftgate.measure.samples import AcceptanceSample, PromptSample
 
 
 def sample(*counts: tuple[int, int], categories: str = "") -> AcceptanceSample:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from draftgate.gate.acceptance_change import judge_change
+from draftgate.gate.verdict import Status
+from draftgate.measure.samples import AcceptanceSample, PromptSample
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fixtures.gate.acceptance_change import judge_change
-from fixtures.gate.verdict import Status
-from fixtures.measure.samples import AcceptanceSample, PromptSample
 
 STEPS = tuple(range(30, 62))
 SAME = [[STEPS]] * 5

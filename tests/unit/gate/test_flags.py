@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.select import load_profiles
+from draftgate.gate.flags import cuda_graphs_on, judge_algorithm, judge_flags
+from draftgate.gate.verdict import Status
 
-from fixtures.catalog.select import load_profiles
-from fixtures.gate.flags import cuda_graphs_on, judge_algorithm, judge_flags
-from fixtures.gate.verdict import Status
 from tests.specs import spec_of
 
 SPECS = {spec.id: spec for spec in load_profiles()["tiny"].servers}

@@ -4,23 +4,23 @@ import math
 import re
 
 import pytest
-
-from fixtures.gate.graphs import (
+from draftgate.gate.graphs import (
     judge_captures,
     judge_graph_use,
     judge_graphs,
     judge_same_acceptance,
     judge_same_states,
 )
-from fixtures.gate.hidden_states import (
+from draftgate.gate.hidden_states import (
     judge_fc_width,
     judge_layers,
     judge_returned_width,
     judge_step_widths,
 )
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import Layers, Widths
-from fixtures.measure.samples import AcceptanceSample, PromptSample
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import Layers, Widths
+from draftgate.measure.samples import AcceptanceSample, PromptSample
+
 from tests.specs import spec_of
 
 KIMI = Widths(expected=21504, fc_in=21504, returned=21504, draft_steps=(7168,))

@@ -7,15 +7,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from draftgate.catalog.select import load_profiles
+from draftgate.gate.acceptance import judge_length
+from draftgate.gate.paired import judge_pairs
+from draftgate.gate.store import load_accepted
+from draftgate.gate.throughput import judge_speed
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import Record
+from draftgate.measure.record_file import read_record
 
-from fixtures.catalog.select import load_profiles
-from fixtures.gate.acceptance import judge_length
-from fixtures.gate.paired import judge_pairs
-from fixtures.gate.store import load_accepted
-from fixtures.gate.throughput import judge_speed
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import Record
-from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT
 
 SERVER = "llama-8b-shape/eagle3-s3k1d4/graph"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from draftgate.gate.several_gpus import judge_several_gpus
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import BootRecord
+from draftgate.measure.record_file import read_record
 
-from fixtures.gate.several_gpus import judge_several_gpus
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import BootRecord
-from fixtures.measure.record_file import read_record
 from tests.conftest import ROOT
 
 RECORDS = ROOT / "docs/records"

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from draftgate.gate.paired import change, is_slower, judge_pairs
+from draftgate.gate.verdict import Status
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fixtures.gate.paired import change, is_slower, judge_pairs
-from fixtures.gate.verdict import Status
 
 QUIET = (0.004, -0.003, 0.001, -0.002, 0.003, -0.001)
 

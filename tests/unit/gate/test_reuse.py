@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.gate.reuse import judge_cached, judge_next_turns
-from fixtures.gate.verdict import Status
-from fixtures.measure.partings import Parting
-from fixtures.measure.reuse import Reuse, unasked
-from fixtures.measure.samples import PromptSample
+from draftgate.gate.reuse import judge_cached, judge_next_turns
+from draftgate.gate.verdict import Status
+from draftgate.measure.partings import Parting
+from draftgate.measure.reuse import Reuse, unasked
+from draftgate.measure.samples import PromptSample
 
 TIE = Parting("p1", 7, 5, 9, {9: -0.5, 5: -0.75})
 """The second prompt's text parts where the target's two likeliest are 0.25 nats apart."""

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from draftgate.gate.screen import ALPHA, MIN_DROP, POWER, band, detectable_drop, interval, is_below
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fixtures.gate.screen import ALPHA, MIN_DROP, POWER, band, detectable_drop, interval, is_below
 
 sessions = st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30)
 

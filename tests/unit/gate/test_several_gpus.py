@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from draftgate.gate.several_gpus import judge_several_gpus
+from draftgate.gate.verdict import Status
 
-from fixtures.gate.several_gpus import judge_several_gpus
-from fixtures.gate.verdict import Status
 from tests.unit.conftest import acceptance
 
 ONE = acceptance(36, 37, 38)

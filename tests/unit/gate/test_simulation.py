@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draftgate.gate.throughput import judge_speed
+from draftgate.gate.verdict import Status
 
-from fixtures.gate.throughput import judge_speed
-from fixtures.gate.verdict import Status
 from tests.gate.simulation import BOOTS, CHANGES, NOISES, RULES, alarms, draw, rates
 
 SPEC = "tiny/eagle3-s3k1d4/cpu"

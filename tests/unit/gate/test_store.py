@@ -6,11 +6,10 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-
-from fixtures.errors import BaselineError
-from fixtures.gate.store import ENOUGH, load_accepted
-from fixtures.measure.record import Accepted
-from fixtures.measure.record_file import read_record, write_record
+from draftgate.errors import BaselineError
+from draftgate.gate.store import ENOUGH, load_accepted
+from draftgate.measure.record import Accepted
+from draftgate.measure.record_file import read_record, write_record
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 
@@ -91,7 +90,7 @@ def test_of_thousands_only_what_is_needed_is_parsed(folder, monkeypatch):
         parsed.append(path.stem)
         return original(path, text)
 
-    import fixtures.gate.store as store
+    import draftgate.gate.store as store
 
     original = store.parse_record
     monkeypatch.setattr(store, "parse_record", counting)

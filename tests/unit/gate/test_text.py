@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.gate.text import judge_text
-from fixtures.gate.verdict import Status
-from fixtures.measure.partings import Parting, partings
+from draftgate.gate.text import judge_text
+from draftgate.gate.verdict import Status
+from draftgate.measure.partings import Parting, partings
 
 TEXTS = {"a": (1, 2, 3), "b": (4, 5, 6), "c": (7, 8, 9)}
 OTHER = {**TEXTS, "b": (4, 9, 6), "c": (7, 8, 2)}

@@ -6,16 +6,15 @@ import math
 from dataclasses import replace
 
 import pytest
+from draftgate.diagnosis.of_record import diagnose_record
+from draftgate.gate.throughput import judge_speed
+from draftgate.gate.validity import boot_problems
+from draftgate.gate.verdict import Status
+from draftgate.measure.record import Accepted
+from draftgate.measure.step_times import StepTimes
+from draftgate.report.rows import speed_up_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fixtures.diagnosis.of_record import diagnose_record
-from fixtures.gate.throughput import judge_speed
-from fixtures.gate.validity import boot_problems
-from fixtures.gate.verdict import Status
-from fixtures.measure.record import Accepted
-from fixtures.measure.step_times import StepTimes
-from fixtures.report.rows import speed_up_of
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
 TWELVE = (0.5, -0.5, 1, -1, 0, 0.2, -0.2, 0.7, -0.7, 0.3, -0.3, 0)

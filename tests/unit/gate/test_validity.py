@@ -4,10 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
-
-from fixtures.gate.validity import boot_problems
-from fixtures.measure.samples import Round, ThroughputSample
-from fixtures.measure.telemetry import Telemetry
+from draftgate.gate.validity import boot_problems
+from draftgate.measure.samples import Round, ThroughputSample
+from draftgate.measure.telemetry import Telemetry
 
 
 def sample(*seconds: float) -> ThroughputSample:

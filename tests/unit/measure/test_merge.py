@@ -3,17 +3,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from draftgate.catalog.select import load_profiles, select
+from draftgate.choice import ordered, share
+from draftgate.cli import main
+from draftgate.diagnosis.of_record import diagnose_record
+from draftgate.errors import BaselineError
+from draftgate.measure.merge import merge_records
+from draftgate.measure.record import VerdictEntry
+from draftgate.measure.record_file import write_record
+from draftgate.report.page import render_page
+from draftgate.report.rows import speed_up_of
 
-from fixtures.catalog.select import load_profiles, select
-from fixtures.choice import ordered, share
-from fixtures.cli import main
-from fixtures.diagnosis.of_record import diagnose_record
-from fixtures.errors import BaselineError
-from fixtures.measure.merge import merge_records
-from fixtures.measure.record import VerdictEntry
-from fixtures.measure.record_file import write_record
-from fixtures.report.page import render_page
-from fixtures.report.rows import speed_up_of
 from tests import states
 
 

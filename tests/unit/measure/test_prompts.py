@@ -4,11 +4,10 @@ import json
 import sys
 
 import pytest
-
-from fixtures.catalog.select import load_profiles
-from fixtures.client import Prompt
-from fixtures.errors import ProfileError
-from fixtures.measure.prompts import (
+from draftgate.catalog.select import load_profiles
+from draftgate.client import Prompt
+from draftgate.errors import ProfileError
+from draftgate.measure.prompts import (
     load_prompts,
     prompt_file,
     prompt_set_sha256,

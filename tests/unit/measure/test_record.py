@@ -4,10 +4,9 @@ import os
 from dataclasses import replace
 
 import pytest
-
-from fixtures.errors import BaselineError
-from fixtures.measure.machine import Machine
-from fixtures.measure.record import (
+from draftgate.errors import BaselineError
+from draftgate.measure.machine import Machine
+from draftgate.measure.record import (
     Accepted,
     BootRecord,
     Layers,
@@ -17,8 +16,9 @@ from fixtures.measure.record import (
     VerdictEntry,
     Widths,
 )
-from fixtures.measure.record_file import accepted, opening_of, read_record, write_record
-from fixtures.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+from draftgate.measure.record_file import accepted, opening_of, read_record, write_record
+from draftgate.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+
 from tests.conftest import ROOT
 
 THROUGHPUT = ThroughputSample(

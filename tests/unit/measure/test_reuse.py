@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from draftgate.client import Client, Prompt
+from draftgate.measure.acceptance import measure_acceptance
+from draftgate.measure.reuse import measure_cached, measure_next_turns
 
-from fixtures.client import Client, Prompt
-from fixtures.measure.acceptance import measure_acceptance
-from fixtures.measure.reuse import measure_cached, measure_next_turns
 from tests.fake_sglang.process import stand_in
 from tests.fake_sglang.sglang.scheduler import text_of
 

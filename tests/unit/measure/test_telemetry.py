@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-
-from fixtures.engine.gpus import Gpu, Reading
-from fixtures.measure import telemetry
-from fixtures.measure.telemetry import summarize, watched
+from draftgate.engine.gpus import Gpu, Reading
+from draftgate.measure import telemetry
+from draftgate.measure.telemetry import summarize, watched
 
 GPU = Gpu(0, "GPU-aa", "NVIDIA H200", 143771, "0")
 SERVER, STRANGER = 4711, 4712

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from draftgate.models.gguf_llama import convert
 from gguf import GGMLQuantizationType, GGUFWriter, quants
-
-from fixtures.models.gguf_llama import convert
 
 HIDDEN, HEADS, KV_HEADS, INNER = 64, 4, 2, 96
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.eagle3 import aux_layer_ids, expected_fc_width
+from draftgate.models.location import BUILTIN_FOLDER
 
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.eagle3 import aux_layer_ids, expected_fc_width
-from fixtures.models.location import BUILTIN_FOLDER
-from fixtures.models.training.build import differing_files
-from fixtures.models.training.language import Language
+from tests.rebuild.training.build import differing_files
+from tests.rebuild.training.language import Language
 
 TARGET = BUILTIN_FOLDER / "tiny"
 DRAFTS = {
@@ -107,7 +107,7 @@ def test_training_and_held_out_starts_share_nothing() -> None:
 
 def test_target_speaks_the_language() -> None:
     torch = pytest.importorskip("torch")
-    from fixtures.models.training.storage import load_target
+    from tests.rebuild.training.storage import load_target
 
     tokens = torch.tensor(Language().held_out_documents(32, 24 + NEW_TOKENS))
     logits, _ = load_target(TARGET)(tokens[:, :-1])
@@ -120,8 +120,8 @@ def test_target_speaks_the_language() -> None:
 def greedy_text() -> Any:
     """The prompts with what the target says next, long enough to replay a run at 5/1/6."""
     torch = pytest.importorskip("torch")
-    from fixtures.models.training.replay import continue_greedily
-    from fixtures.models.training.storage import load_target
+    from tests.rebuild.training.replay import continue_greedily
+    from tests.rebuild.training.storage import load_target
 
     return continue_greedily(
         load_target(TARGET), torch.tensor(list(prompts().values())), NEW_TOKENS + 5
@@ -133,8 +133,8 @@ def greedy_text() -> Any:
 def test_draft_alone_accepts_as_much_as_it_was_built_to(
     greedy_text: Any, draft: Path, steps: int, at_least: float
 ) -> None:
-    from fixtures.models.training.replay import replay, right_proposals
-    from fixtures.models.training.storage import load_draft, load_target
+    from tests.rebuild.training.replay import replay, right_proposals
+    from tests.rebuild.training.storage import load_draft, load_target
 
     network, target_ids = load_draft(draft)
     right = right_proposals(

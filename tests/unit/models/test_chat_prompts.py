@@ -7,9 +7,9 @@ import re
 from collections import Counter
 
 import pytest
+from draftgate.measure.prompts import BUILTIN
 
-from fixtures.measure.prompts import BUILTIN
-from fixtures.models.training.chat_prompts import PROMPTS, Messages, training_prompts
+from tests.rebuild.training.chat_prompts import PROMPTS, Messages, training_prompts
 
 CATEGORIES = [
     "writing",

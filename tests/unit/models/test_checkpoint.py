@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from fixtures.errors import ModelError
-from fixtures.models.checkpoint import Checkpoint, TensorInfo, read_checkpoint
+from draftgate.errors import ModelError
+from draftgate.models.checkpoint import Checkpoint, TensorInfo, read_checkpoint
 
 Entries = Mapping[str, tuple[str, list[int], bytes]]
 
@@ -276,7 +275,7 @@ class TestHashes:
     def test_weights_hash_samples_large_files(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("fixtures.models.checkpoint.HASHED_WHOLE_BYTES", 1 << 20)
+        monkeypatch.setattr("draftgate.models.checkpoint.HASHED_WHOLE_BYTES", 1 << 20)
         size = 2 << 20
         hashes = [hash_of_zeros(folder, size, changed) for changed in (None, size - 1, 5000)]
         assert hashes[1] != hashes[0], "the last block is sampled"

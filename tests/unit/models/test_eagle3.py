@@ -3,9 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from fixtures.errors import ModelError
-from fixtures.models.eagle3 import aux_layer_ids, expected_fc_width, num_aux
+from draftgate.errors import ModelError
+from draftgate.models.eagle3 import aux_layer_ids, expected_fc_width, num_aux
 
 
 def draft(ids: list[int] | None = None, **others: Any) -> dict[str, Any]:

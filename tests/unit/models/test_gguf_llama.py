@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draftgate.errors import ModelError
+from draftgate.models.gguf_llama import convert
 
-from fixtures.errors import ModelError
-from fixtures.models.gguf_llama import convert
 from tests.unit.models import small_gguf as small
 
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from fixtures.errors import ModelError
-from fixtures.models.location import BUILTIN_FOLDER, ModelLocation, builtin_names, locate
+from draftgate.errors import ModelError
+from draftgate.models.location import BUILTIN_FOLDER, ModelLocation, builtin_names, locate
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.location import BUILTIN_FOLDER
 
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.location import BUILTIN_FOLDER
-from fixtures.models.training.language import Language
 from tests import planted
+from tests.rebuild.training.language import Language
 
 DRAFT = BUILTIN_FOLDER / "tiny-eagle3"
 EMBED_DRAFT = BUILTIN_FOLDER / "tiny-eagle3-embed"
@@ -110,8 +110,8 @@ def test_damage_of_plain_ids_for_a_draft_of_the_embedding(tmp_path: Path) -> Non
 def acceptance_length(draft: Path, served: tuple[int, ...]) -> float:
     """At 3/1/4 over 8 held-out documents of 128 new tokens, fed the layers in ``served``."""
     torch = pytest.importorskip("torch")
-    from fixtures.models.training.replay import continue_greedily, replay, right_proposals
-    from fixtures.models.training.storage import load_draft, load_target
+    from tests.rebuild.training.replay import continue_greedily, replay, right_proposals
+    from tests.rebuild.training.storage import load_draft, load_target
 
     network, target_ids = load_draft(draft)
     target = load_target(BUILTIN_FOLDER / "tiny")

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fixtures.models.training.replay import Replay, replay  # noqa: E402
+from tests.rebuild.training.replay import Replay, replay  # noqa: E402
 
 
 def rows(*accepted: int) -> list[list[bool]]:

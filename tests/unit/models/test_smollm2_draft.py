@@ -7,16 +7,15 @@ import json
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.select import load_profiles
+from draftgate.measure.prompts import BUILTIN
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.fetched import SOURCES
+from draftgate.models.location import BUILTIN_FOLDER
+from draftgate.preflight.asked import asked_by_spec
+from draftgate.preflight.case import Case
+from draftgate.preflight.rules import judge
 from packaging.version import Version
-
-from fixtures.catalog.select import load_profiles
-from fixtures.measure.prompts import BUILTIN
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.fetched import SOURCES
-from fixtures.models.location import BUILTIN_FOLDER
-from fixtures.preflight.asked import asked_by_spec
-from fixtures.preflight.case import Case
-from fixtures.preflight.rules import judge
 
 DRAFT = BUILTIN_FOLDER / "smollm2-eagle3"
 RECORD = json.loads((DRAFT / "training.json").read_text())

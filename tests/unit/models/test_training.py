@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.safetensors_header import read_header
 
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.safetensors_header import read_header
 from tests.unit.models import small_gguf
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from fixtures.models.training import build_smollm2, chat_texts, eagle3  # noqa: E402
-from fixtures.models.training.language_model import LanguageModel, Text  # noqa: E402
-from fixtures.models.training.network import Draft, Shape, initialize  # noqa: E402
+from tests.rebuild.training import build_smollm2, chat_texts, eagle3  # noqa: E402
+from tests.rebuild.training.language_model import LanguageModel, Text  # noqa: E402
+from tests.rebuild.training.network import Draft, Shape, initialize  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from draftgate.preflight.finding import Finding
+from draftgate.preflight.lint import lint_pair
+from draftgate.preflight.rules import judge
 from packaging.version import Version
 
-from fixtures.preflight.finding import Finding
-from fixtures.preflight.lint import lint_pair
-from fixtures.preflight.rules import judge
 from tests.unit.preflight.checkpoints import LAYER_IDS, Model, llama_draft, target
 
 TOLD = (

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from packaging.version import Version
-
-from fixtures.catalog.spec import EMBEDDING
-from fixtures.preflight.capture import (
+from draftgate.catalog.spec import EMBEDDING
+from draftgate.preflight.capture import (
     FINAL_NORM,
     captured_layers,
     captures_embedding,
     name_layers,
 )
+from packaging.version import Version
 
 
 @pytest.mark.parametrize(

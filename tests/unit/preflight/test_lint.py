@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draftgate.catalog.flags import flag_of
+from draftgate.cli import main
+from draftgate.preflight.rules import RULES
 
-from fixtures.catalog.flags import flag_of
-from fixtures.cli import main
-from fixtures.preflight.rules import RULES
 from tests.unit.preflight.pairs import KIMI, QWEN3_8B, TOLD, kimi, qwen3
 
 TINY = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]

@@ -4,9 +4,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from packaging.version import Version
-
-from fixtures.preflight.options import (
+from draftgate.preflight.options import (
     known_releases,
     main,
     nearest,
@@ -14,6 +12,7 @@ from fixtures.preflight.options import (
     options_of,
     release_for,
 )
+from packaging.version import Version
 
 
 def test_the_record_spans_the_supported_releases() -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.select import load_profiles
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.location import locate
+from draftgate.preflight.asked import asked_by_spec
+from draftgate.preflight.case import Case
+from draftgate.preflight.rules import judge
 from packaging.version import Version
 
-from fixtures.catalog.select import load_profiles
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.location import locate
-from fixtures.preflight.asked import asked_by_spec
-from fixtures.preflight.case import Case
-from fixtures.preflight.rules import judge
 from tests import planted
 
 SPECS = {spec.id: spec for spec in load_profiles()["tiny"].servers}

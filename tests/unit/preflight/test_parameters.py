@@ -7,9 +7,8 @@ for a draft of two layers and five states with every norm and bias that its conf
 from __future__ import annotations
 
 import pytest
+from draftgate.preflight.parameters import LLAMA, MLA, canonical_names, is_known, parameters
 from packaging.version import Version
-
-from fixtures.preflight.parameters import LLAMA, MLA, canonical_names, is_known, parameters
 
 CONFIG = {
     "hidden_size": 64,

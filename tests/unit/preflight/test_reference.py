@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from draftgate.catalog.select import load_profiles
+from draftgate.cli import main
+from draftgate.preflight.reference import judge_reference
 
-from fixtures.catalog.select import load_profiles
-from fixtures.cli import main
-from fixtures.preflight.reference import judge_reference
 from tests.plugin.conftest import SHORT
 
 PROFILE = (

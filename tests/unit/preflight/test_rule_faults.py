@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from draftgate.preflight.rules import RULES
 
-from fixtures.preflight.rules import RULES
 from tests.unit.preflight.checkpoints import LAYER_IDS, Model, llama_draft, mla_draft, target
 from tests.unit.preflight.pairs import (
     GPT_OSS,

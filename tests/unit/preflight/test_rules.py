@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from fixtures.preflight.rules import RULES
+from draftgate.preflight.rules import RULES
 
 DOCS = Path(__file__).parents[3] / "docs" / "faults.md"
 

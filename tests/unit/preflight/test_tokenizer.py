@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.catalog.select import load_profiles
-from fixtures.client import Prompt
-from fixtures.errors import PreflightError
-from fixtures.models.checkpoint import read_checkpoint
-from fixtures.models.location import locate
-from fixtures.preflight.tokenizer import judge_tokenizer, require_token_ids
+from draftgate.catalog.select import load_profiles
+from draftgate.client import Prompt
+from draftgate.errors import PreflightError
+from draftgate.models.checkpoint import read_checkpoint
+from draftgate.models.location import locate
+from draftgate.preflight.tokenizer import judge_tokenizer, require_token_ids
 
 IDS = Prompt(id="a", input_ids=(1, 2), text=None, category="")
 TEXT = Prompt(id="b", input_ids=None, text="two", category="")

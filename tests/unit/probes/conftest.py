@@ -15,8 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
-from fixtures.probes.hooks import SITE
+from draftgate.probes.hooks import SITE
 
 PACKAGE = "draftgate_probes"
 

@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from fixtures.probes.hooks import INNER_MODELS, SITE, probe_flags
+from draftgate.probes.hooks import INNER_MODELS, SITE, probe_flags
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from fixtures.errors import ProbeError
-from fixtures.probes.observe import Observation, armed, read_observation
+from draftgate.errors import ProbeError
+from draftgate.probes.observe import Observation, armed, read_observation
 
 LAYERS, ROWS = 4, 2
 

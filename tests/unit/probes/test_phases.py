@@ -11,11 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from fixtures.errors import ProbeError
-from fixtures.probes.hooks import PHASES, probe_flags
-from fixtures.probes.observe import armed
-from fixtures.probes.phases import Step, read_steps
+from draftgate.errors import ProbeError
+from draftgate.probes.hooks import PHASES, probe_flags
+from draftgate.probes.observe import armed
+from draftgate.probes.phases import Step, read_steps
 
 TOOK_S = 0.002
 

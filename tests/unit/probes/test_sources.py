@@ -4,10 +4,9 @@ import math
 import random
 
 import pytest
-
-from fixtures.catalog.spec import EMBEDDING
-from fixtures.preflight.capture import FINAL_NORM
-from fixtures.probes.sources import (
+from draftgate.catalog.spec import EMBEDDING
+from draftgate.preflight.capture import FINAL_NORM
+from draftgate.probes.sources import (
     Sketch,
     distance,
     match,

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from fixtures.probes.hooks import SITE
-from fixtures.probes.observe import armed, read_observation
+from draftgate.probes.hooks import SITE
+from draftgate.probes.observe import armed, read_observation
 
 torch = pytest.importorskip("torch")
 

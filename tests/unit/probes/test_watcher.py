@@ -9,11 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-from fixtures.catalog.spec import EMBEDDING
-from fixtures.errors import ProbeError
-from fixtures.preflight.capture import FINAL_NORM
-from fixtures.probes.observe import Observation, armed, read_observation
+from draftgate.catalog.spec import EMBEDDING
+from draftgate.errors import ProbeError
+from draftgate.preflight.capture import FINAL_NORM
+from draftgate.probes.observe import Observation, armed, read_observation
 
 torch = pytest.importorskip("torch")
 

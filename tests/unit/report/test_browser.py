@@ -7,8 +7,8 @@ import json
 import re
 
 import pytest
+from draftgate.report.page import render_page
 
-from fixtures.report.page import render_page
 from tests import states
 from tests.chromium import dump, find_chromium
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from draftgate.measure.samples import Round
+from draftgate.measure.step_times import StepTimes
+from draftgate.report.figures.acceptance import shares_by_position
+from draftgate.report.figures.speed import break_even_figure, tok_s_figure
+from draftgate.report.figures.steps import step_figure
+from draftgate.report.figures.svg import scale, shorten, ticks
+from draftgate.report.rows import rows_of
 
-from fixtures.measure.samples import Round
-from fixtures.measure.step_times import StepTimes
-from fixtures.report.figures.acceptance import shares_by_position
-from fixtures.report.figures.speed import break_even_figure, tok_s_figure
-from fixtures.report.figures.steps import step_figure
-from fixtures.report.figures.svg import scale, shorten, ticks
-from fixtures.report.rows import rows_of
 from tests import states
 
 

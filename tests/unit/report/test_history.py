@@ -3,10 +3,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from draftgate.errors import BaselineError
+from draftgate.report.history import append, history_file, points_of, read_history
+from draftgate.report.page import render_page
 
-from fixtures.errors import BaselineError
-from fixtures.report.history import append, history_file, points_of, read_history
-from fixtures.report.page import render_page
 from tests import states
 
 LIMIT_S = 3.0

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from fixtures.gate.verdict import Status, Verdict
-from fixtures.report.files import write_markdown
-from fixtures.report.junit import properties_of
-from fixtures.report.markdown import render_markdown
+from draftgate.gate.verdict import Status, Verdict
+from draftgate.report.files import write_markdown
+from draftgate.report.junit import properties_of
+from draftgate.report.markdown import render_markdown
+
 from tests import states
 
 

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from draftgate.report.page import render_page
+from draftgate.report.rows import EXPLAINED_IN, speed_up_of
 
-from fixtures.report.page import render_page
-from fixtures.report.rows import EXPLAINED_IN, speed_up_of
 from tests import states
 
 STATES = ("green", "red", "nothing", "sixty", "real")

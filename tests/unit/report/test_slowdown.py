@@ -3,10 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from fixtures.gate.history import baseline_of
-from fixtures.gate.throughput import judge_speed
-from fixtures.report.slowdown import explain
+from draftgate.gate.history import baseline_of
+from draftgate.gate.throughput import judge_speed
+from draftgate.report.slowdown import explain
 
 SPEC = "tiny/eagle3-s3k1d4/cpu"
 

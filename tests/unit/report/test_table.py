@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 
 import pytest
+from draftgate.report.page import render_page
+from draftgate.report.table import render_failures, render_table
 
-from fixtures.report.page import render_page
-from fixtures.report.table import render_failures, render_table
 from tests import states
 
 SERVER, REFERENCE = "tiny/eagle3-s3k1d4/eager", "tiny/none/eager"

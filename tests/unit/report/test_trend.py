@@ -5,11 +5,11 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from draftgate.cli import main
+from draftgate.errors import SettingsError
+from draftgate.report.history import append
+from draftgate.report.trend import render_trends, trends_of
 
-from fixtures.cli import main
-from fixtures.errors import SettingsError
-from fixtures.report.history import append
-from fixtures.report.trend import render_trends, trends_of
 from tests import states
 
 SERVER = "tiny/eagle3-s3k1d4/graph"
