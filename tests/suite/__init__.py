@@ -1,0 +1,1 @@
+"""What is asserted of a server. Wheels and editable installs carry it as `draftgate.suite`."""
