@@ -301,7 +301,7 @@ CASES = (
     Case(
         "a web page answers on its port",
         ForeignServer,
-        ("/server_info answers '<html>It works!</html>', not an object",),
+        ("/server_info answered no JSON: '<html>It works!</html>'",),
         boot("web_page"),
     ),
     Case(
@@ -375,7 +375,7 @@ CASES = (
     Case(
         "first reply is truncated JSON",
         ServerFailed,
-        ("/generate answers 200 and no JSON: ",),
+        ("/generate answered no JSON: ",),
         boot("truncated_json"),
     ),
     Case(

@@ -255,3 +255,18 @@ def test_a_busy_server_is_asked_again_to_flush(serve):
 def test_a_flush_that_fails(serve):
     with pytest.raises(RequestFailed, match="/flush_cache answered 500"):
         client(serve(lambda *_: (500, {}))).flush_cache()
+
+
+def test_the_key_stays_out_of_an_error(serve):
+    server = serve(lambda *_: (500, {"error": "who is Bearer planted-key-4711"}))
+    with pytest.raises(RequestFailed, match=r"/generate answered 500: .*Bearer \*\*\*"):
+        client(server, api_key="planted-key-4711").generate(PROMPTS[:1], max_new_tokens=6)
+
+
+def test_a_silent_server_whose_processes_live_hangs(serve):
+    release = threading.Event()
+    server = serve(lambda *_: (release.wait(20), (200, {}))[1])
+    patient = Client(server.url, check_alive=lambda: None, speculating=True, timeout_s=0.2)
+    with pytest.raises(RequestFailed, match="/generate: no answer within 0.2 s, while .* it hangs"):
+        patient.generate(PROMPTS[:1], max_new_tokens=6)
+    release.set()

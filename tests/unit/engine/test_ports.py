@@ -4,20 +4,18 @@ import random
 import socket
 import subprocess
 import sys
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from draftgate.catalog.select import load_profiles
 from draftgate.engine import ports
 from draftgate.engine.ports import (
     ephemeral_range,
     free_port,
     is_free,
+    is_listening,
     release_port,
     require_free,
 )
-from draftgate.engine.readiness import ReadinessProbe
 from draftgate.errors import EngineError
 
 
@@ -113,15 +111,22 @@ def test_a_probe_that_is_its_own_peer_lets_the_port_go(monkeypatch: pytest.Monke
     """Bind a probe to the very port it asks: TCP connects it to itself, as the kernel may do."""
     port = free_port()
 
-    def connect_to_itself(self: HTTPConnection) -> None:
-        self.sock = socket.socket()  # closed by the probe, as any connection
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.sock.bind(("127.0.0.1", port))
-        self.sock.connect(("127.0.0.1", port))
+    def bound_to_what_it_asks(host: str) -> socket.socket:
+        probe = socket.socket()
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return probe
 
-    monkeypatch.setattr(HTTPConnection, "connect", connect_to_itself)
-    spec = next(s for s in load_profiles()["tiny"].servers if s.id == "tiny/none/cpu")
-    probe = ReadinessProbe(spec, port=port, served_model_name="ours", api_key=None)
-    with pytest.raises(ConnectionRefusedError, match="connected to itself"):
-        probe._ask("GET", "/health", 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("draftgate.engine.ports._socket", bound_to_what_it_asks)
+        assert not is_listening(port)
     require_free(port)
+
+
+def test_who_listens_is_heard() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        assert not is_listening(port)
+        listener.listen()
+        assert is_listening(port)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.engine.redact import (
+from draftgate.redact import (
     is_secret_name,
     redact,
     redact_command,
