@@ -8,15 +8,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
+from draftgate.gate.checks import Check
 from draftgate.gate.throughput import judge_speed
-from draftgate.measure.record import Accepted, Record, ServerRecord, VerdictEntry
+from draftgate.measure.record import Accepted, Message, Record, ServerRecord, sentence_of
 from draftgate.measure.record_file import read_record
+from draftgate.measure.verdict import Metric, Status
 from draftgate.report.history import Point, points_of
 
 ROOT = Path(__file__).parent.parent
 REAL = ROOT / "docs/records/h200x1-tiny-sglang-0.5.16.json"
-TIMED = {"test_throughput": "passed"}
-JUDGED = "test_throughput_is_that_of_the_baseline"
+JUDGED = Check.SPEED_CHANGE
 CATEGORIES = ("coding", "extraction", "humanities", "math", "reasoning", "roleplay", "stem")
 SLOW, MIS_WIRED = "tiny/eagle3-s3k1d4/graph", "tiny/eagle3-s5k1d6/eager"
 NOT_BOOTED, MISSING = "tiny/eagle3-s3k4d8/eager", "tiny/embed-s3k1d4/graph"
@@ -25,6 +26,11 @@ MESSAGE = """ServerExited: tiny/eagle3-s3k4d8/eager: the server's process ended 
   root exception: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
   remedy: lower mem_fraction_static, or free the GPU
   log: boot-0/server.log"""
+
+
+def message(spec_id: str, text: str) -> Message:
+    """What a check of a server said."""
+    return Message(sentence_of(text, spec_id), text)
 
 
 def real() -> Record:
@@ -61,25 +67,17 @@ def judged(record: Record, accepted: Sequence[Record]) -> Record:
     for id_, server in record.servers.items():
         verdicts = judge_speed(record, id_, accepted)
         red = [verdict for verdict in verdicts if verdict.status.red]
-        entries = tuple(
-            VerdictEntry(
-                metric=v.metric,
-                status=str(v.status),
-                value=v.value,
-                limit=v.limit,
-                reasons=v.reasons,
-                unit=v.unit,
-                effect=v.effect,
-                interval=v.interval,
-            )
-            for v in verdicts
-        )
-        kept = tuple(v for v in server.verdicts if v.metric != "throughput")
+        entries = tuple(replace(verdict, check=JUDGED) for verdict in verdicts)
+        kept = tuple(v for v in server.verdicts if v.metric != Metric.THROUGHPUT)
         servers[id_] = replace(
             server,
             verdicts=kept + entries,
-            outcomes={**server.outcomes, **TIMED, JUDGED: "failed" if red else "passed"},
-            messages={JUDGED: f"{id_}: {red[0].reasons[0]}"} if red else {},
+            outcomes={
+                **server.outcomes,
+                Check.SPEED: "passed",
+                JUDGED: "failed" if red else "passed",
+            },
+            messages={JUDGED: message(id_, f"{id_}: {red[0].reasons[0]}")} if red else {},
         )
     return replace(record, servers=servers)
 
@@ -97,8 +95,8 @@ def red() -> Record:
     servers[NOT_BOOTED] = ServerRecord(
         NOT_BOOTED,
         servers[NOT_BOOTED].spec,
-        outcomes={"test_server_runs_what_was_asked_for": "error"},
-        messages={"test_server_runs_what_was_asked_for": MESSAGE},
+        outcomes={Check.FLAGS: "error"},
+        messages={Check.FLAGS: message(NOT_BOOTED, MESSAGE)},
     )
     lost = {MISSING: "needs SGLang >=0.5.22, here is 0.5.16"}
     return replace(record, servers=servers, not_measured=lost, missing=tuple(lost))
@@ -117,7 +115,7 @@ def sixty() -> Record:
     servers = {}
     for profile in ("llama31-8b", "qwen3-32b", "tiny"):
         for server in record.servers.values():
-            for variant in range(3 if server.spec["speculation"] else 1):
+            for variant in range(3 if server.spec.speculation else 1):
                 cell = server.id.removeprefix("tiny/").replace("eagle3", f"draft-{variant}")
                 id_ = f"{profile}/{cell}"
                 servers[id_] = _in_categories(replace(server, id=id_))
@@ -147,8 +145,8 @@ def _faster(server: ServerRecord, factor: float) -> ServerRecord:
 
 
 def _gated(server: ServerRecord) -> ServerRecord:
-    throughput = {**server.spec["throughput"], "gated": True}
-    return replace(server, spec={**server.spec, "throughput": throughput})
+    throughput = replace(server.spec.throughput, gated=True)
+    return replace(server, spec=replace(server.spec, throughput=throughput))
 
 
 def _mis_wired(server: ServerRecord) -> ServerRecord:
@@ -163,24 +161,22 @@ def _mis_wired(server: ServerRecord) -> ServerRecord:
         acceptance=replace(boot.acceptance, prompts=prompts, histogram=(2150, 700, 120, 30, 8, 0)),
     )
     reasons = {
-        "layers": "the draft was trained on [1, 3, 5], fed [2, 4, 6]",
-        "acceptance length": "acceptance length 1.362 (4096 tokens in 3008 verify steps over 32 "
+        Check.LAYERS: "the draft was trained on [1, 3, 5], fed [2, 4, 6]",
+        Check.ACCEPTANCE: "acceptance length 1.362 (4096 tokens in 3008 verify steps over 32 "
         "prompts) is below the profile's floor 4.8.",
     }
     verdicts = tuple(
-        replace(v, status="fail", reasons=(reasons[v.metric],)) if v.metric in reasons else v
+        replace(v, status=Status.FAIL, reasons=(reasons[Check(v.check)],))
+        if v.check in reasons
+        else v
         for v in server.verdicts
     )
-    tests = {
-        "test_draft_is_fed_the_layers_it_was_trained_on": reasons["layers"],
-        "test_acceptance_length": reasons["acceptance length"],
-    }
     return replace(
         server,
         boots=(boot,),
         verdicts=verdicts,
-        outcomes={**server.outcomes, **dict.fromkeys(tests, "failed")},
-        messages={test: f"{server.id}: {reason}" for test, reason in tests.items()},
+        outcomes={**server.outcomes, **dict.fromkeys(reasons, "failed")},
+        messages={c: message(server.id, f"{server.id}: {said}") for c, said in reasons.items()},
     )
 
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftgate.gate.screen import MIN_SESSIONS
-from draftgate.gate.verdict import Status
-from draftgate.measure.record import ServerRecord, VerdictEntry
+from draftgate.measure.record import ServerRecord
 from draftgate.measure.record_file import read_record
+from draftgate.measure.verdict import Metric, Status, Verdict
 
 from tests.gate.slow_decode import PACE_MS, PERCENT, SITE
 
@@ -39,7 +39,7 @@ SERVER = "proof/eagle3-s5k1d6/cpu"
 RERUNS = 5
 MOST_BASELINES = 2 * MIN_SESSIONS
 PLANTED = (0.0, 3.0, 5.0, 10.0, 20.0)
-METRICS = ("throughput", "verify steps", "device time per step")
+METRICS = (Metric.THROUGHPUT, Metric.STEP_RATE, Metric.DEVICE_STEP_RATE)
 
 
 def main() -> int:
@@ -76,11 +76,12 @@ class Proof:
 
     def screen(self, planted: list[float]) -> Iterator[tuple[str, ...]]:
         """A row for each session: what was planted, and what the suite said."""
-        yield ("session", "planted", "tok/s", *METRICS, "test run", "verify steps")
+        names = (metric.words for metric in METRICS)
+        yield ("session", "planted", "tok/s", *names, "test run", "verify steps")
         yield ("---",) * (5 + len(METRICS))
         for number in range(MOST_BASELINES):
             path, row = self._session(f"baseline-{number}", 0)
-            throughput = _judged(self._read(path), "throughput")
+            throughput = _judged(self._read(path), Metric.THROUGHPUT)
             if throughput is None or throughput.status != Status.RECORDING:
                 yield ("rerun", *row)
                 break
@@ -186,7 +187,7 @@ def _outcome(done: subprocess.CompletedProcess[str]) -> str:
     return f"{words}: {', '.join(dict.fromkeys(red))}" if red else words
 
 
-def _verdict(server: ServerRecord, metric: str) -> str:
+def _verdict(server: ServerRecord, metric: Metric) -> str:
     """The verdict, with the change and its limit where there is one."""
     found = _judged(server, metric)
     if found is None:
@@ -198,7 +199,7 @@ def _verdict(server: ServerRecord, metric: str) -> str:
     return f"{found.status}{change} (limit {limit:+.1%})"
 
 
-def _judged(server: ServerRecord, metric: str) -> VerdictEntry | None:
+def _judged(server: ServerRecord, metric: Metric) -> Verdict | None:
     return next((v for v in reversed(server.verdicts) if v.metric == metric), None)
 
 

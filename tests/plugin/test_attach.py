@@ -29,17 +29,17 @@ EAGLE3 = (
     *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "6"),
 )
 EXPECTED = {
-    "test_pair_and_flags_fit": "passed",
-    "test_eagle3_draft_is_served_as_eagle3": "passed",
-    "test_server_runs_what_was_asked_for": "passed",
-    "test_fc_is_fed_the_concatenated_layers": "skipped",
-    "test_server_returns_the_concatenated_layers": "passed",
-    "test_draft_steps_are_fed_the_plain_width": "skipped",
-    "test_draft_is_fed_the_layers_it_was_trained_on": "skipped",
-    "test_greedy_text_equals_no_speculation": "passed",
-    "test_acceptance_length": "passed",
-    "test_throughput": "passed",
-    "test_throughput_is_that_of_the_baseline": "skipped",
+    "pair": "passed",
+    "algorithm": "passed",
+    "flags": "passed",
+    "fc-width": "skipped",
+    "returned-width": "passed",
+    "step-widths": "skipped",
+    "layers": "skipped",
+    "text": "passed",
+    "acceptance": "passed",
+    "speed": "passed",
+    "speed-change": "skipped",
 }
 KEY = "key-of-somebody-else"
 USAGE_ERROR = 4
@@ -105,7 +105,7 @@ def test_attached_servers_are_judged_and_left_alone(run_pytest, serve, eagle3, t
     (session,) = (path.parent for path in (tmp_path / "artifacts").glob("*/record.json"))
     record = read_record(session / "record.json")
     outcomes = record.servers[SPECULATING].outcomes
-    assert {test: outcomes[test] for test in EXPECTED} == EXPECTED
+    assert {check: outcomes[check] for check in EXPECTED} == EXPECTED
     assert run.out.count("not checked: tiny/eagle3-s5k1d6/cpu was not started with") == 3
     assert run.out.count("phases: not measured: the server was not started with draftgate's") == 2
     assert record.machine.machine_class == "attached-127-0-0-1"

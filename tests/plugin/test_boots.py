@@ -55,7 +55,7 @@ def test_each_boot_is_measured_and_judged(stand_in):
     for id_, device_ms, gap_ms in ((NONE, 1.5, 2.5), (SPEC, 3.25, 0.75)):
         for boot in servers[id_].boots:
             times = boot.step_times
-            assert (times.trouble, times.device_ms, times.gap_ms) == (None, device_ms, gap_ms)
+            assert (times.reason, times.device_ms, times.gap_ms) == (None, device_ms, gap_ms)
             assert times.round.verify_steps in (None, times.steps)
     flags = [v.boot for v in servers[SPEC].verdicts if v.metric == "flags"]
     assert flags.count(0) == flags.count(1) == 2  # algorithm and values

@@ -6,8 +6,8 @@ import pytest
 
 from tests.plugin.conftest import PROFILE, SPEC
 
-CACHED = "test_a_cached_prompt_is_accepted_as_a_cold_one"
-TURN = "test_a_next_turn_is_accepted_as_on_a_cold_cache"
+CACHED = "cached-prompts"
+TURN = "next-turns"
 ONLY = ("-k", "cached or next_turn", "--server", "*s3k1d4*")
 
 
@@ -36,7 +36,7 @@ def test_a_next_turn_finds_what_was_generated(stand_in, fault, cached, turn, wor
     assert run.code == (1 if turn == "failed" else 0), run.text
     server = stand_in.record().servers[SPEC]
     assert (server.outcomes[CACHED], server.outcomes[TURN]) == (cached, turn)
-    (verdict,) = (v for v in server.verdicts if v.metric == "next turns")
+    (verdict,) = (v for v in server.verdicts if v.metric == "next-turns")
     assert words in verdict.reasons[0]
     assert (verdict.value == verdict.limit) == (fault != "generated_keys_lost")
 
@@ -45,9 +45,9 @@ def test_a_text_that_parts_at_a_near_tie_is_told(stand_in):
     run = stand_in.run(*ONLY, FAKE_SGLANG_FAULT="near_tie@12")  # behind the acceptance run
     assert run.code == 0, run.text
     server = stand_in.record().servers[SPEC]
-    (verdict,) = (v for v in server.verdicts if v.metric == "cached prompts")
+    (verdict,) = (v for v in server.verdicts if v.metric == "cached-prompts")
     assert verdict.status == "pass"
-    assert "8 of 8 texts part at near ties of the target (below 0.75 nats)" in verdict.reasons[0]
+    assert "8 of 8 texts diverge at near ties of the target (below 0.75 nats)" in verdict.reasons[0]
     assert verdict.reasons[0].endswith("0.030 nats apart")
 
 
@@ -60,5 +60,5 @@ def test_without_a_radix_cache_nothing_is_asked(stand_in, tmp_path):
     verdicts = stand_in.record().servers[SPEC].verdicts
     assert [(v.metric, v.status, v.reasons) for v in verdicts] == [
         (metric, "not gated", ("not asked: the server runs with --disable-radix-cache",))
-        for metric in ("cached prompts", "next turns")
+        for metric in ("cached-prompts", "next-turns")
     ]

@@ -37,7 +37,7 @@ dp = 2
 dp = 2
 """
 ONE, TP, DP = (f"mine/eagle3-s3k1d4{end}/graph" for end in ("", "-tp2", "-dp2"))
-TEST = "test_several_gpus_accept_as_one_does"
+CHECK = "several-gpus"
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def test_several_gpus_are_judged_by_one(run_pytest, mine, gpus, tmp_path):
         *("mine/none/graph", ONE),
         *("mine/none-tp2/graph", "mine/none-dp2/graph", TP, DP),
     ]
-    assert TEST not in servers[ONE].outcomes
+    assert CHECK not in servers[ONE].outcomes
     for id_ in (TP, DP):
         server = servers[id_]
-        assert server.outcomes[TEST] == "passed"
-        (verdict,) = (v for v in server.verdicts if v.metric == "several GPUs")
+        assert server.outcomes[CHECK] == "passed"
+        (verdict,) = (v for v in server.verdicts if v.metric == "several-gpus")
         assert verdict.value == verdict.limit == servers[ONE].last.acceptance.length
         # Every rank that served the request is seen, and each step is read once.
         assert server.last.layers.ranks == (2 if id_ == TP else 1)
@@ -87,7 +87,7 @@ def test_a_rank_that_accepts_less_is_red(run_pytest, mine, gpus, tmp_path):
     assert run.code == 1, run.text
     outcomes = {id_: server.outcomes for id_, server in record_of(tmp_path).servers.items()}
     red = [(i, test) for i, tests in outcomes.items() for test in tests if tests[test] == "failed"]
-    assert red == [(DP, TEST)]
+    assert red == [(DP, CHECK)]
     assert re.search(
         rf"{DP}: acceptance length 2\.\d+ on several GPUs, 3\.\d+ on one: 4 of 4 prompts", run.out
     )
@@ -98,7 +98,7 @@ def test_workers_run_them_after_what_they_are_compared_with(run_pytest, mine, gp
     assert run.code == 0, run.text
     servers = record_of(tmp_path).servers
     assert len(servers) == 6
-    assert {servers[id_].outcomes[TEST] for id_ in (TP, DP)} == {"passed"}
+    assert {servers[id_].outcomes[CHECK] for id_ in (TP, DP)} == {"passed"}
 
 
 def test_a_host_of_one_gpu_measures_what_it_can(run_pytest, mine, gpus, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.plugin.conftest import SPEC
 
-TEXT = "test_greedy_text_equals_no_speculation"
+TEXT = "text"
 
 
 @pytest.mark.parametrize(

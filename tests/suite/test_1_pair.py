@@ -8,6 +8,7 @@ from draftgate.preflight.finding import errors
 pytestmark = pytest.mark.speculative
 
 
+@pytest.mark.dg_check("pair")
 def test_pair_and_flags_fit(spec, session):
     wrong = errors(session.findings(spec))
     if wrong:

@@ -12,6 +12,7 @@ from draftgate.gate.text import judge_text
 from draftgate.preflight.environment import simulated_by
 
 
+@pytest.mark.dg_check("text")
 def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
     sample, texts = subject.acceptance_run
     session.exchange.put(spec.id, "acceptance", sample)
@@ -21,8 +22,8 @@ def test_greedy_text_equals_no_speculation(spec, session, subject, judged):
     reference = session.exchange.get(spec.reference_id, "texts")
     if reference is None:
         pytest.skip(f"not measured: {spec.reference_id or 'a reference server'} was not run")
-    partings = subject.partings_from(reference)
-    judged(judge_text(texts, reference, spec.reference_id, partings, exact=spec.exact_text))
+    diverging = subject.divergences_from(reference)
+    judged(judge_text(texts, reference, spec.reference_id, diverging, exact=spec.exact_text))
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def acceptance(spec, boot, session, subject):
     return sample
 
 
+@pytest.mark.dg_check("acceptance")
 @pytest.mark.speculative
 def test_acceptance_length(spec, boot, session, subject, acceptance, judged):
     verdict = judge_length(
@@ -46,6 +48,7 @@ def test_acceptance_length(spec, boot, session, subject, acceptance, judged):
     judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))
 
 
+@pytest.mark.dg_check("acceptance-change")
 @pytest.mark.speculative
 def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, acceptance, judged):
     baseline = baseline_of(session.compiled(), spec.id, session.accepted)
@@ -55,18 +58,21 @@ def test_acceptance_is_that_of_the_baseline(spec, boot, session, subject, accept
     judged(verdict, explain=lambda: session.explain_acceptance(subject, boot))
 
 
+@pytest.mark.dg_check("cached-prompts")
 @pytest.mark.speculative
 def test_a_cached_prompt_is_accepted_as_a_cold_one(spec, session, subject, judged):
     gated = session.profiles[spec.profile].acceptance_means_something
     judged(judge_cached(subject.cached_run(), exact=spec.exact_text, gated=gated))
 
 
+@pytest.mark.dg_check("next-turns")
 @pytest.mark.speculative
 def test_a_next_turn_is_accepted_as_on_a_cold_cache(spec, session, subject, judged):
     gated = session.profiles[spec.profile].acceptance_means_something
     judged(judge_next_turns(subject.next_turns(), exact=spec.exact_text, gated=gated))
 
 
+@pytest.mark.dg_check("several-gpus")
 @pytest.mark.speculative
 @pytest.mark.several_gpus
 def test_several_gpus_accept_as_one_does(spec, session, acceptance, judged):

@@ -9,6 +9,7 @@ from draftgate.gate.validity import boot_problems
 from draftgate.report.slowdown import explain
 
 
+@pytest.mark.dg_check("speed")
 def test_throughput(spec, boot, session, subject, benchmark):
     if benchmark.disabled:
         pytest.skip("not measured: --benchmark-disable")
@@ -16,11 +17,12 @@ def test_throughput(spec, boot, session, subject, benchmark):
     session.update(spec, boot, throughput=sample, invalid=boot_problems(sample))
     times = subject.measure_step_times()
     session.update(spec, boot, step_times=times)
-    if times.trouble is not None:
-        session.say(f"{spec.id}  phases: not measured: {times.trouble}")
+    if times.reason is not None:
+        session.say(f"{spec.id}  phases: not measured: {times.reason}")
     benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
 
 
+@pytest.mark.dg_check("speed-change")
 @pytest.mark.over_boots
 def test_throughput_is_that_of_the_baseline(spec, session, judged, benchmarks):
     record = session.compiled()

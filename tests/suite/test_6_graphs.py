@@ -6,12 +6,14 @@ import pytest
 from draftgate.gate.graphs import judge_graphs, judge_same_acceptance, judge_same_states
 
 
+@pytest.mark.dg_check("graphs-used")
 @pytest.mark.on_gpu
 def test_graphs_are_used_as_asked(spec, subject, judged):
     subject.acceptance_run  # noqa: B018 - decode lines appear in the log once something decoded
     judged(*judge_graphs(spec, subject.server.log_text()))
 
 
+@pytest.mark.dg_check("graphs-change-nothing")
 @pytest.mark.speculative
 @pytest.mark.graph_pair
 def test_graphs_change_nothing(spec, session, subject, judged):

@@ -3,17 +3,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from draftgate.catalog.spec import Throughput
 from draftgate.gate.validity import boot_problems
 from draftgate.measure.machine import Machine
 from draftgate.measure.record import (
+    SCHEMA,
     BootRecord,
     ModelIdentity,
     Record,
     ServerRecord,
-    VerdictEntry,
 )
 from draftgate.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+from draftgate.measure.verdict import Metric, Status
 from hypothesis import HealthCheck, settings
+
+from tests.asked import SPECULATION, asked
 
 # A busy machine is slow, and a factory fixture holds no state between examples.
 settings.register_profile(
@@ -26,8 +30,8 @@ MACHINE = Machine("cpu-x-x2", "cpu", "x", 2, 24, (), (), None, host="h0")
 SOFTWARE = {"sglang": "0.5.23", "torch": "2.14.1", "suite_commit": "aa"}
 TOKENS = 512
 SOUND = tuple(
-    VerdictEntry(metric, "pass", None, None, ())
-    for metric in ("flags", "width", "layers", "acceptance length")
+    metric.verdict(Status.PASS)
+    for metric in (Metric.FLAGS, Metric.WIDTH, Metric.LAYERS, Metric.ACCEPTANCE_LENGTH)
 )
 
 
@@ -85,20 +89,20 @@ def make_record():
             if speeds:
                 servers[id_] = ServerRecord(
                     id_,
-                    {
-                        "speculation": {"num_steps": 3} if speculating else None,
-                        "reference_id": NONE if speculating else None,
-                        "throughput": {"gated": gated},
-                        "acceptance_floor": floor if speculating else None,
-                    },
+                    asked(
+                        speculation=SPECULATION if speculating else None,
+                        reference_id=NONE if speculating else None,
+                        throughput=Throughput(8, 64, 1, 3, gated=gated),
+                        acceptance_floor=floor if speculating else None,
+                    ),
                     target=ModelIdentity("t", "t0", "t1"),
                     draft=ModelIdentity("d", draft, "d1") if speculating else None,
                     boots=tuple(boots),
-                    outcomes={"test_throughput": "passed"} if outcomes is None else outcomes,
+                    outcomes={"speed": "passed"} if outcomes is None else outcomes,
                     verdicts=SOUND,
                 )
         return Record(
-            schema=2,
+            schema=SCHEMA,
             session=name,
             started_utc=started,
             duration_s=1.0,

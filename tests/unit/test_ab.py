@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from draftgate import ab
-from draftgate.gate.verdict import Status
+from draftgate.measure.verdict import Status
 from draftgate.report.pairs import render_pairs
 
 from tests.unit.conftest import throughput
@@ -53,7 +53,7 @@ def test_boots_go_a_b_b_a(compare):
 def test_pairs_decide(compare, candidate, status):
     run, _ = compare(candidate)
     tok_s, steps_s = run.judge()
-    assert (tok_s.metric, steps_s.metric) == ("throughput", "verify steps")
+    assert (tok_s.metric, steps_s.metric) == ("throughput", "step-rate")
     assert tok_s.status is steps_s.status is status
     assert tok_s.effect == pytest.approx(candidate / 100 - 1, abs=0.002)
 

@@ -102,7 +102,7 @@ def test_a_draft_on_wrong_layers_is_replayed_on_the_right_ones_too(
     assert alone.fed_length == pytest.approx(1.15, abs=0.02)
     assert alone.right == as_trained
     assert alone.right_length == pytest.approx(3.6, abs=0.01)
-    assert alone.broken is alone.trouble is None
+    assert alone.broken is alone.reason is None
 
 
 def test_other_layers_are_had_by_running_the_target(served, prompts, float32, tmp_path):
@@ -149,7 +149,7 @@ def result(served, prompts, tmp_path, monkeypatch, capsys):
 def test_right_or_unknown_layers_are_replayed_once(result, trained_on):
     found = result(BUILTIN_FOLDER / "tiny-eagle3", trained_on)
     assert sum(found["fed"]) >= 4
-    assert found["right"] is found["broken"] is found["trouble"] is None
+    assert found["right"] is found["broken"] is found["reason"] is None
 
 
 def test_what_a_checkpoint_lacks_is_told(result, tmp_path):
@@ -162,7 +162,7 @@ def test_what_a_checkpoint_lacks_is_told(result, tmp_path):
 def test_a_folder_without_safetensors_is_told(result, tmp_path):
     (tmp_path / "draft").mkdir()
     found = result(tmp_path / "draft", None)
-    assert found["trouble"] == f"{tmp_path}/draft holds no safetensors files"
+    assert found["reason"] == f"{tmp_path}/draft holds no safetensors files"
 
 
 def test_a_replay_that_fails_is_quoted(served, prompts, tmp_path):

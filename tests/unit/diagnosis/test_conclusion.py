@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from draftgate.diagnosis.conclusion import Guilt, conclude_acceptance
-from draftgate.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
+from draftgate.diagnosis.conclusion import Guilt, conclude_server
+from draftgate.measure.record import BootRecord, Layers, ServerRecord
 from draftgate.measure.samples import DraftAlone
+from draftgate.measure.verdict import Metric, Status
+
+from tests.asked import asked
 
 LAYERS = Layers((1, 3, 5), (1, 3, 5), (0.0, 0.0, 0.0), "weights", 1, True)
 GOOD = (23, 20, 17, 229)
@@ -16,8 +19,8 @@ ALONE = DraftAlone(8, 128, 1, server_steps=sum(BAD), server=BAD, fed=BAD)
 
 
 def concluded(boot, *verdicts, **spec):
-    server = ServerRecord("tiny/x", spec, boots=(boot,), verdicts=verdicts)
-    found = conclude_acceptance(server, boot)
+    server = ServerRecord("tiny/x", asked(**spec), boots=(boot,), verdicts=verdicts)
+    found = conclude_server(server)
     assert len(str(found).splitlines()) < 10
     return found
 
@@ -83,7 +86,7 @@ def test_on_a_cpu_rounding_is_the_same_and_a_small_difference_is_one():
 
 
 def test_the_configuration_first():
-    flags = VerdictEntry("flags", "fail", None, None, ("num_steps: asked for 3, runs 1",))
+    flags = Metric.FLAGS.verdict(Status.FAIL, "num_steps: asked for 3, runs 1")
     found = concluded(boot(), flags)
     assert (found.guilt, found.sentence) == (Guilt.CONFIGURATION, flags.reasons[0])
     found = concluded(boot(SGLANG_SIMULATE_ACC_LEN="2.1"), flags)
@@ -102,7 +105,7 @@ def test_the_checkpoint_where_it_lacks_a_tensor():
     ("alone", "why"),
     [
         (None, "the draft was not replayed alone"),
-        (replace(ALONE, fed=None, trouble="the draft is MLA"), "the draft is MLA"),
+        (replace(ALONE, fed=None, reason="the draft is MLA"), "the draft is MLA"),
     ],
 )
 def test_nobody_where_the_draft_was_not_replayed(alone, why):

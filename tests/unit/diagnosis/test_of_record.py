@@ -9,14 +9,17 @@ import pytest
 from draftgate.cli import main
 from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.errors import BaselineError
-from draftgate.measure.record import BootRecord, Layers, ServerRecord, VerdictEntry
+from draftgate.measure.record import BootRecord, Layers, Message, ServerRecord
 from draftgate.measure.record_file import read_record
 from draftgate.measure.samples import Round, ThroughputSample
 from draftgate.measure.step_times import StepTimes
+from draftgate.measure.verdict import Metric, Status
+
+from tests import states
+from tests.asked import SPECULATION, asked
 
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "records" / "h200x1-tiny-sglang-0.5.16.json"
-DRAFT = {"draft": {"name": "mine"}}
 PAIR = ["--target", "builtin:tiny", "--draft", "builtin:tiny-eagle3"]
 
 
@@ -26,7 +29,7 @@ def server(id_, tok_s, length=None, base="kimi/none/graph", concurrency=1, **mor
     sample = ThroughputSample(
         (), (Round(tokens / tok_s, tokens, steps, None),), True, concurrency, 64, 8, "prompts"
     )
-    spec = {"reference_id": base, "speculation": DRAFT if length else None}
+    spec = asked(reference_id=base, speculation=SPECULATION if length else None)
     return ServerRecord(id_, spec, boots=(BootRecord(0, throughput=sample, **more),))
 
 
@@ -131,7 +134,7 @@ def test_a_speed_that_stands_is_shown():
 
 def test_a_red_acceptance_is_concluded():
     layers = Layers((-1, 1, 3), (1, 3, 5), (0.0,) * 3, "weights", 1, True)
-    red = VerdictEntry("acceptance length", "fail", 1.152, 3.4, ("below the floor",))
+    red = Metric.ACCEPTANCE_LENGTH.verdict(Status.FAIL, "below the floor", value=1.152, limit=3.4)
     wrong = replace(server("tiny/x/cpu", 50.0, 1.15, layers=layers), verdicts=(red,))
     text = diagnose_record(record(wrong), [], [])
     assert "wiring: the draft was trained on [embedding, 1, 3], fed [1, 3, 5]" in text
@@ -141,15 +144,15 @@ def test_a_speed_that_was_measured_and_is_invalid_is_told_with_its_break_even():
     unsettled = ("warm-up rounds never agreed",)
     none = server(NONE.id, 84.9, base=None, invalid=unsettled)
     slow = server(SLOW.id, 51.8, 2.057, invalid=unsettled)
-    text = "test_greedy_text_equals_no_speculation"
-    said = {text: f"{SLOW.id}: 10 of 32 greedy texts differ\nand more"}
-    red = replace(slow, outcomes={text: "failed", "test_throughput": "passed"}, messages=said)
+    text = f"{SLOW.id}: 10 of 32 greedy texts differ\nand more"
+    said = {"text": states.message(SLOW.id, text)}
+    red = replace(slow, outcomes={"text": "failed", "speed": "passed"}, messages=said)
     assert diagnose_record(record(none, red), [], []).splitlines() == [
         NONE.id,
         "  speed: 84.9 tok/s = acceptance length 1.000 x 84.9 verify steps/s; measured, and "
         "invalid because warm-up rounds never agreed",
         SLOW.id,
-        "  test_greedy_text_equals_no_speculation failed: 10 of 32 greedy texts differ",
+        "  text failed: 10 of 32 greedy texts differ",
         "  speed: 51.8 tok/s = acceptance length 2.057 x 25.2 verify steps/s; measured, and "
         "invalid because warm-up rounds never agreed",
         "  break-even: acceptance length 3.37; here 2.06 (-1.31): 0.61x the speed of "
@@ -158,13 +161,13 @@ def test_a_speed_that_was_measured_and_is_invalid_is_told_with_its_break_even():
 
 
 def test_a_server_that_was_never_booted_says_why():
-    pair = "test_pair_and_flags_fit"
-    said = {pair: "ModelError: nowhere: no such model folder (/nowhere)"}
-    spec = {"reference_id": NONE.id, "speculation": DRAFT}
-    never = ServerRecord(SLOW.id, spec, outcomes={pair: "failed"}, messages=said)
+    text = "ModelError: nowhere: no such model folder (/nowhere)"
+    spec = asked(reference_id=NONE.id, speculation=SPECULATION)
+    said = {"pair": Message(text, text)}
+    never = ServerRecord(SLOW.id, spec, outcomes={"pair": "failed"}, messages=said)
     assert diagnose_record(record(NONE, never), [SLOW.id], []).splitlines() == [
         SLOW.id,
-        "  test_pair_and_flags_fit failed: ModelError: nowhere: no such model folder (/nowhere)",
+        "  pair failed: ModelError: nowhere: no such model folder (/nowhere)",
         "  speed: not measured: no boot became ready",
     ]
 

@@ -67,7 +67,7 @@ def test_parts_of_a_step_are_means_over_boots_and_the_host_has_the_rest():
     step = parts([boot(6.0, draft=1.0, verify=4.0), None, boot(8.0, draft=2.0, verify=4.0)])
     assert step == {"draft": 1.5, "verify": 4.0, "host": 1.5}
     assert spelled(step) == "7.00 ms = draft 1.50 + verify 4.00 + host 1.50"
-    assert parts([None, StepTimes(trouble="no timer")]) == {}
+    assert parts([None, StepTimes(reason="no timer")]) == {}
 
 
 def test_the_part_that_grew_most():

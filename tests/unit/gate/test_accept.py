@@ -9,12 +9,11 @@ from draftgate.gate.accept import accept_record
 from draftgate.gate.history import no_longer_measured
 from draftgate.gate.store import load_accepted
 from draftgate.gate.throughput import judge_speed
-from draftgate.gate.verdict import Status
-from draftgate.measure.record import VerdictEntry
 from draftgate.measure.record_file import write_record
+from draftgate.measure.verdict import Metric, Status
 
 NONE, SPEC = "tiny/none/cpu", "tiny/eagle3-s3k1d4/cpu"
-RED = {"test_throughput_is_that_of_the_baseline": "failed"}
+RED = {"speed-change": "failed"}
 CHANGED = {"sglang": "0.5.24"}
 
 
@@ -52,7 +51,7 @@ def regressed(make_record, **changes):
         **changes,
     )
     server = record.servers[SPEC]
-    entry = VerdictEntry("throughput", "regression", 160.0, 190.0, ("slower",))
+    entry = Metric.THROUGHPUT.verdict(Status.REGRESSION, "slower", value=160.0, limit=190.0)
     server = replace(server, outcomes=RED, verdicts=(*server.verdicts, entry))
     return replace(record, servers={**record.servers, SPEC: server})
 
@@ -77,7 +76,7 @@ def test_accepting_never_turns_the_same_run_green(accept, baselines, make_record
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"outcomes": {"test_flags": "failed"}}, "not green.*test_flags"),
+        ({"outcomes": {"flags": "failed"}}, "not green.*flags"),
         ({"outcomes": {}}, "nothing was measured"),
         ({"settled": False}, "warm-up rounds never agreed; measure again on a quiet machine"),
         ({"none": (), "spec": ()}, "nothing was measured"),
@@ -118,8 +117,8 @@ def test_a_slower_session_needs_lower_and_replaces_the_earlier(
 def test_a_failed_run_is_not_accepted_even_with_lower(accept, make_record, five):
     record = regressed(make_record)
     server = record.servers[SPEC]
-    broken = replace(server, outcomes={**RED, "test_acceptance_length": "failed"})
-    with pytest.raises(BaselineError, match="test_acceptance_length"):
+    broken = replace(server, outcomes={**RED, "acceptance": "failed"})
+    with pytest.raises(BaselineError, match=f"red: {SPEC} acceptance$"):
         accept(replace(record, servers={**record.servers, SPEC: broken}), lower=True)
 
 
@@ -219,7 +218,7 @@ def judged_by_nobody(make_record, *entries):
 
 
 def test_a_nightly_that_records_can_be_accepted(make_record, accept):
-    recording = VerdictEntry("throughput", "recording", 200.0, None, ("0 of 5",))
+    recording = Metric.THROUGHPUT.verdict(Status.RECORDING, "0 of 5", value=200.0)
     assert accept(judged_by_nobody(make_record, recording)).is_file()
 
 

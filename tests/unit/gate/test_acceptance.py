@@ -5,8 +5,8 @@ from itertools import zip_longest
 
 import pytest
 from draftgate.gate.acceptance import judge_length
-from draftgate.gate.verdict import Status
 from draftgate.measure.samples import AcceptanceSample, PromptSample
+from draftgate.measure.verdict import Status
 
 
 def sample(*counts: tuple[int, int], categories: str = "") -> AcceptanceSample:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 from draftgate.gate.acceptance_change import judge_change
-from draftgate.gate.verdict import Status
 from draftgate.measure.samples import AcceptanceSample, PromptSample
+from draftgate.measure.verdict import Status
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from draftgate.catalog.select import load_profiles
 from draftgate.gate.flags import cuda_graphs_on, judge_algorithm, judge_flags
-from draftgate.gate.verdict import Status
+from draftgate.measure.verdict import Status
 
 from tests.specs import spec_of
 

@@ -17,9 +17,9 @@ from draftgate.gate.hidden_states import (
     judge_returned_width,
     judge_step_widths,
 )
-from draftgate.gate.verdict import Status
 from draftgate.measure.record import Layers, Widths
 from draftgate.measure.samples import AcceptanceSample, PromptSample
+from draftgate.measure.verdict import Status
 
 from tests.specs import spec_of
 

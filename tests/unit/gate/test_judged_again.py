@@ -20,9 +20,9 @@ from draftgate.gate.history import acceptance_of, baseline_of
 from draftgate.gate.several_gpus import judge_several_gpus
 from draftgate.gate.store import load_accepted
 from draftgate.gate.throughput import judge_speed
-from draftgate.gate.verdict import Verdict
 from draftgate.measure.record import Record, ServerRecord
 from draftgate.measure.record_file import read_record
+from draftgate.measure.verdict import Verdict
 
 RECORDS = Path(__file__).parents[3] / "docs" / "records"
 FILED = Path(__file__).with_name("judged-again.json")
@@ -42,17 +42,17 @@ def verdicts(record: Record, server: ServerRecord) -> Iterator[Verdict]:
         return
     yield judge_length(
         boot.acceptance,
-        num_steps=server.spec["speculation"]["num_steps"],
-        floor=server.spec["acceptance_floor"],
-        ceiling=server.spec["acceptance_ceiling"],
-        category_floors=dict(server.spec.get("category_floors", ())),
+        num_steps=server.spec.speculation.num_steps,
+        floor=server.spec.acceptance_floor,
+        ceiling=server.spec.acceptance_ceiling,
+        category_floors=server.spec.category_floors,
     )
     baseline = baseline_of(record, server.id, accepted)
     yield judge_change(boot.acceptance, acceptance_of(server.id, baseline), baseline.absence)
     twin = record.servers.get(server.id.replace("/eager", "/graph"), server)
     if twin is not server and twin.last.acceptance is not None:
         yield judge_same_acceptance(twin.last.acceptance, boot.acceptance, exact=True)
-    one = record.servers.get(server.spec.get("one_rank_id") or "")
+    one = record.servers.get(server.spec.one_rank_id or "")
     if one is not None and one.last.acceptance is not None:
         yield judge_several_gpus(boot.acceptance, one.last.acceptance, exact=True)
 
@@ -60,7 +60,7 @@ def verdicts(record: Record, server: ServerRecord) -> Iterator[Verdict]:
 def judged(name: str) -> list[list[object]]:
     record = read_record(RECORDS / name)
     found = [
-        [id_, v.metric, str(v.status), v.value, v.effect, v.limit, v.interval]
+        [id_, v.name, str(v.status), v.value, v.effect, v.limit, v.interval]
         for id_, server in record.servers.items()
         for v in verdicts(record, server)
     ]

@@ -12,9 +12,9 @@ from draftgate.gate.acceptance import judge_length
 from draftgate.gate.paired import judge_pairs
 from draftgate.gate.store import load_accepted
 from draftgate.gate.throughput import judge_speed
-from draftgate.gate.verdict import Status
 from draftgate.measure.record import Record
 from draftgate.measure.record_file import read_record
+from draftgate.measure.verdict import Metric, Status
 
 from tests.conftest import ROOT
 
@@ -52,8 +52,8 @@ def test_reruns_pass_and_each_loss_is_seen_where_it_is(
     del statuses["speed-up"]  # no server without speculation ran
     assert statuses == {
         "throughput": tok_s,
-        "verify steps": steps_s,
-        "device time per step": device,
+        "step-rate": steps_s,
+        "device-step-rate": device,
     }
 
 
@@ -72,7 +72,7 @@ def test_three_pairs_of_boots_show_two_more_steps() -> None:
         log(b.tok_s / a.tok_s)
         for a, b in zip(reference.throughputs, candidate.throughputs, strict=True)
     ]
-    verdict = judge_pairs("throughput", ratios)
+    verdict = judge_pairs(Metric.THROUGHPUT, ratios)
     assert verdict.status is REGRESSION
     assert verdict.effect == pytest.approx(-0.065, abs=0.001)
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 from draftgate.gate.several_gpus import judge_several_gpus
-from draftgate.gate.verdict import Status
 from draftgate.measure.record import BootRecord
 from draftgate.measure.record_file import read_record
+from draftgate.measure.verdict import Status
 
 from tests.conftest import ROOT
 

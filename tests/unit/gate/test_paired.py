@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from draftgate.gate.paired import change, is_slower, judge_pairs
-from draftgate.gate.verdict import Status
+from draftgate.measure.verdict import Metric, Status
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,11 +30,11 @@ def pairs(drop: float, scale: float = 1.0) -> list[float]:
     ],
 )
 def test_each_status(ratios, status):
-    assert judge_pairs("tok/s", ratios).status is status
+    assert judge_pairs(Metric.THROUGHPUT, ratios).status is status
 
 
 def test_words_of_a_slowdown():
-    verdict = judge_pairs("tok/s", pairs(0.1))
+    verdict = judge_pairs(Metric.THROUGHPUT, pairs(0.1))
     assert verdict.effect == pytest.approx(-0.1, abs=0.001)
     assert verdict.interval[0] < -0.1 < verdict.interval[1]
     assert verdict.reasons == ("slower: -10.0% over 6 pairs (95 %: -10.2% to -9.7%)",)
@@ -52,4 +52,4 @@ def test_a_larger_drop_is_never_judged_milder(drop, more):
 
 @given(st.permutations(pairs(0.05)))
 def test_the_order_of_pairs_is_irrelevant(ratios):
-    assert judge_pairs("x", ratios).status is Status.REGRESSION
+    assert judge_pairs(Metric.THROUGHPUT, ratios).status is Status.REGRESSION

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from draftgate.gate.several_gpus import judge_several_gpus
-from draftgate.gate.verdict import Status
+from draftgate.measure.verdict import Status
 
 from tests.unit.conftest import acceptance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from draftgate.gate.throughput import judge_speed
-from draftgate.gate.verdict import Status
+from draftgate.measure.verdict import Status
 
 from tests.gate.simulation import BOOTS, CHANGES, NOISES, RULES, alarms, draw, rates
 

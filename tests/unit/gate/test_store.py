@@ -37,7 +37,7 @@ def test_records_come_newest_first(folder):
     [
         (lambda text: b"", "not a whole JSON object"),
         (lambda text: text[: len(text) // 2], "not a whole JSON object"),
-        (lambda text: text.replace(b'"schema": 2', b'"schema": 3'), "schema 3, and this draftgate"),
+        (lambda text: text.replace(b'"schema": 3', b'"schema": 4'), "schema 4, and this draftgate"),
         (lambda text: b'{"benchmarks": []}\n', "it names no schema"),
         (lambda text: text.replace(b"s005", b"s099"), "holds session s099, whose file is s099"),
         (lambda text: text.replace(b"cpu-x-x2", b"h200x1"), "measured on h200x1, and this folder"),

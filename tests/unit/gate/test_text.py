@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 from draftgate.gate.text import judge_text
-from draftgate.gate.verdict import Status
-from draftgate.measure.partings import Parting, partings
+from draftgate.measure.divergences import Divergence, divergences
+from draftgate.measure.verdict import Status
 
 TEXTS = {"a": (1, 2, 3), "b": (4, 5, 6), "c": (7, 8, 9)}
 OTHER = {**TEXTS, "b": (4, 9, 6), "c": (7, 8, 2)}
-B, C = Parting("b", 1, 9, 5), Parting("c", 2, 2, 9)
+B, C = Divergence("b", 1, 9, 5), Divergence("c", 2, 2, 9)
 
 
-def near(parting, gap=0.031):
-    return replace(parting, likeliest={parting.before: -0.5, parting.now: -0.5 - gap})
+def near(found, gap=0.031):
+    return replace(found, likeliest={found.reference: -0.5, found.candidate: -0.5 - gap})
 
 
 def judge(*found, now=OTHER, exact=True):
@@ -23,8 +23,8 @@ def judge(*found, now=OTHER, exact=True):
 
 
 def test_texts_part_at_their_first_other_token():
-    assert partings(OTHER, TEXTS) == (B, C)
-    assert partings(TEXTS, TEXTS) == ()
+    assert divergences(OTHER, TEXTS) == (B, C)
+    assert divergences(TEXTS, TEXTS) == ()
 
 
 def test_equal_texts_pass():
@@ -65,7 +65,7 @@ def test_one_difference_in_earnest_is_red_beside_near_ties(likeliest, words):
 
 
 def test_an_unknown_gap_is_red_and_accuses_nobody():
-    verdict = judge(near(B), replace(C, trouble="/generate answered 400"))
+    verdict = judge(near(B), replace(C, reason="/generate answered 400"))
     assert verdict.status is Status.FAIL
     (told,) = verdict.reasons
     assert "(1 unknown); the first is prompt c, at generated token 2: 2, there 9, gap" in told

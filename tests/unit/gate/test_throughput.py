@@ -9,9 +9,9 @@ import pytest
 from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.gate.throughput import judge_speed
 from draftgate.gate.validity import boot_problems
-from draftgate.gate.verdict import Status
 from draftgate.measure.record import Accepted
 from draftgate.measure.step_times import StepTimes
+from draftgate.measure.verdict import Status
 from draftgate.report.rows import speed_up_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def statuses(record, accepted, spec_id=SPEC):
 def test_equal_passes(make_record, history):
     assert statuses(make_record(), history(*TWELVE)) == {
         "throughput": Status.PASS,
-        "verify steps": Status.PASS,
+        "step-rate": Status.PASS,
         "speed-up": Status.PASS,
     }
     assert statuses(make_record(), history(*TWELVE), NONE) == {"throughput": Status.PASS}
@@ -62,11 +62,11 @@ def test_words_and_numbers_of_a_regression(make_record, history):
 def test_which_factor_was_lost_is_told_apart(make_record, history):
     accepted = history(*TWELVE)
     engine = statuses(make_record(spec=(160.0,), software=CHANGED), accepted)
-    assert engine["throughput"] is engine["verify steps"] is Status.REGRESSION
+    assert engine["throughput"] is engine["step-rate"] is Status.REGRESSION
     # 20 % less accepted in each step, the steps as fast as ever
     draft = statuses(make_record(spec=(160.0,), length=2.8, software=CHANGED), accepted)
     assert draft["throughput"] is Status.REGRESSION
-    assert draft["verify steps"] is Status.PASS
+    assert draft["step-rate"] is Status.PASS
 
 
 def test_faster_is_improved_and_asks_to_be_accepted(make_record, history):
@@ -89,7 +89,7 @@ def test_both_slower_with_nothing_changed_is_the_machine(make_record, history):
     both = {"none": (80.0,), "spec": (160.0,)}
     assert statuses(make_record(**both), accepted) == {
         "throughput": Status.MACHINE_DRIFT,
-        "verify steps": Status.MACHINE_DRIFT,
+        "step-rate": Status.MACHINE_DRIFT,
         "speed-up": Status.PASS,
     }
     assert statuses(make_record(**both), accepted, NONE) == {"throughput": Status.MACHINE_DRIFT}
@@ -110,7 +110,7 @@ def test_another_machine_of_the_class(make_record, history):
     elsewhere = replace(accepted[0].machine, host="h1")
     slow = make_record(none=(70.0,), spec=(140.0,), machine=elsewhere)
     found = statuses(slow, accepted)
-    assert found["throughput"] is found["verify steps"] is Status.NOT_COMPARABLE
+    assert found["throughput"] is found["step-rate"] is Status.NOT_COMPARABLE
     assert found["speed-up"] is Status.PASS
     shrunk = statuses(make_record(none=(100.0,), spec=(150.0,), machine=elsewhere), accepted)
     assert shrunk["speed-up"] is Status.REGRESSION
@@ -290,10 +290,10 @@ def timed(record, device_ms, clock="cuda"):
 def test_device_time_is_judged_where_both_sides_have_it(make_record, history):
     before = zip(history(*TWELVE), TWELVE, strict=True)
     accepted = [timed(r, 6.0 * (1 + percent / 100)) for r, percent in before]
-    assert statuses(timed(make_record(), 6.0), accepted)["device time per step"] is Status.PASS
+    assert statuses(timed(make_record(), 6.0), accepted)["device-step-rate"] is Status.PASS
     slower = judge_speed(timed(make_record(software=CHANGED), 6.6), SPEC, accepted)
     (verdict,) = [v for v in slower if v.status is Status.REGRESSION]
-    assert (verdict.metric, verdict.unit) == ("device time per step", "1/s")
+    assert (verdict.metric, verdict.unit) == ("device-step-rate", "1/s")
     assert verdict.value == pytest.approx(1000 / 6.6)
     assert verdict.effect == pytest.approx(-0.091, abs=0.001)
 
@@ -305,7 +305,7 @@ def test_two_percent_of_device_time_are_red_and_what_repeats_is_green(make_recor
     accepted = [timed(r, ms) for r, ms in zip(history(*TWELVE)[:5], measured, strict=True)]
 
     def judged(ms):
-        return statuses(timed(make_record(software=CHANGED), ms), accepted)["device time per step"]
+        return statuses(timed(make_record(software=CHANGED), ms), accepted)["device-step-rate"]
 
     assert [judged(ms) for ms in measured] == [Status.PASS] * 5
     assert judged(6.206 * 1.008) is Status.PASS
@@ -320,4 +320,4 @@ def test_device_time_is_left_out_elsewhere(make_record, history, now_ms, clock, 
     before = history(*TWELVE)
     accepted = [timed(r, 6.0, clock) for r in before[:sessions]] + before[sessions:]
     record = make_record() if now_ms is None else timed(make_record(), now_ms, clock)
-    assert statuses(record, accepted).keys() == {"throughput", "verify steps", "speed-up"}
+    assert statuses(record, accepted).keys() == {"throughput", "step-rate", "speed-up"}

@@ -9,8 +9,9 @@ from draftgate.cli import main
 from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.errors import BaselineError
 from draftgate.measure.merge import merge_records
-from draftgate.measure.record import VerdictEntry
+from draftgate.measure.record import recorded
 from draftgate.measure.record_file import write_record
+from draftgate.measure.verdict import Metric, Status
 from draftgate.report.page import render_page
 from draftgate.report.rows import speed_up_of
 
@@ -64,12 +65,7 @@ def test_a_merged_record_has_its_servers_in_the_order_they_run():
         spec.id: replace(
             like,
             id=spec.id,
-            spec={
-                "speculation": spec.speculation is not None,
-                "cuda_graphs": spec.cuda_graphs,
-                "tp": spec.tp,
-                "dp": spec.dp,
-            },
+            spec=recorded(spec),
         )
         for spec in load_profiles(())["tiny-2gpu"].servers
     }
@@ -81,7 +77,7 @@ def test_a_merged_record_has_its_servers_in_the_order_they_run():
 def test_the_worse_of_two_references_is_told():
     one, two = shards(states.green(), 2)
     reference = two.servers["tiny/none/graph"]
-    failed = replace(reference, outcomes={**reference.outcomes, "test_throughput": "failed"})
+    failed = replace(reference, outcomes={**reference.outcomes, "speed": "failed"})
     two = replace(two, servers={**two.servers, failed.id: failed})
     for pair in ((one, two), (two, one)):
         assert merge_records(pair).servers[failed.id] == failed
@@ -109,8 +105,8 @@ def test_two_hosts_are_no_machine_of_which_speed_is_compared():
 def test_no_speed_is_compared_with_that_of_another_host(make_record):
     one = make_record("one", none=(50.0,))
     two = make_record("two", machine=replace(one.machine, host="h1"))
-    judged = VerdictEntry("speed-up", "pass", 2.0, None, ())
-    alone = {k: v for k, v in two.servers.items() if v.spec["speculation"]}
+    judged = Metric.SPEED_UP.verdict(Status.PASS, value=2.0)
+    alone = {k: v for k, v in two.servers.items() if v.spec.speculation}
     (spec,) = alone
     for verdicts, gain in (((judged,), 2.0), ((), None)):
         two = replace(two, servers={spec: replace(alone[spec], verdicts=verdicts)})

@@ -4,29 +4,32 @@ import os
 from dataclasses import replace
 
 import pytest
+from draftgate.catalog.spec import Draft, Target
 from draftgate.errors import BaselineError
 from draftgate.measure.machine import Machine
 from draftgate.measure.record import (
+    SCHEMA,
     Accepted,
     BootRecord,
     Layers,
     ModelIdentity,
     Record,
     ServerRecord,
-    VerdictEntry,
     Widths,
 )
-from draftgate.measure.record_file import accepted, opening_of, read_record, write_record
+from draftgate.measure.record_file import accepted, openings_of, read_record, write_record
 from draftgate.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
+from draftgate.measure.verdict import Metric, Status
 
+from tests.asked import SPECULATION, asked
 from tests.conftest import ROOT
 
 THROUGHPUT = ThroughputSample(
     (Round(2.0, 100, 30, 1.9),), (Round(1.0, 100, 30, 0.9),), True, 1, 64, 8, "aa"
 )
 VERDICTS = tuple(
-    VerdictEntry(metric, "pass", None, None, ())
-    for metric in ("flags", "width", "layers", "acceptance length")
+    metric.verdict(Status.PASS)
+    for metric in (Metric.FLAGS, Metric.WIDTH, Metric.LAYERS, Metric.ACCEPTANCE_LENGTH)
 )
 BOOT = BootRecord(
     index=0,
@@ -39,18 +42,14 @@ BOOT = BootRecord(
 )
 SERVER = ServerRecord(
     id="tiny/eagle3-s3k1d4/cpu",
-    spec={
-        "acceptance_floor": 3.4,
-        "speculation": {"num_steps": 3},
-        "target": {"path": "/models/mine"},
-    },
+    spec=asked(acceptance_floor=3.4, speculation=SPECULATION),
     target=ModelIdentity("/models/mine", "c0", "d0"),
     boots=(BOOT, replace(BOOT, index=1)),
-    outcomes={"test_throughput": "passed"},
+    outcomes={"speed": "passed"},
     verdicts=VERDICTS,
 )
 RECORD = Record(
-    schema=2,
+    schema=SCHEMA,
     accepted=None,
     session="2026-01-02T03-04-05-abcd",
     started_utc="2026-01-02T03:04:05+00:00",
@@ -72,7 +71,7 @@ def written(tmp_path):
 
 def test_a_record_comes_back_as_it_was(written):
     assert read_record(written) == RECORD
-    assert written.read_bytes().startswith(opening_of(RECORD.session))
+    assert written.read_bytes().startswith(openings_of(RECORD.session))
     assert [path.name for path in written.parent.iterdir()] == ["record.json"]
 
 
@@ -91,13 +90,18 @@ def test_a_write_that_fails_leaves_the_old_record(written, monkeypatch):
     ("text", "words"),
     [
         ("", "not a whole JSON object"),
-        ('{"schema": 2, "ses', "not a whole JSON object"),
+        ('{"schema": 3, "ses', "not a whole JSON object"),
         ("[]", "not a record of draftgate: it holds no JSON object"),
         ("# README", "not a record of draftgate: .* give a session's folder"),
-        ('{"schema": 99}', "schema 99, .* reads schema 2; it is of a newer draftgate: upgrade"),
-        ('{"schema": 1}', "schema 1, .* reads schema 2; it is of an older .*: measure again"),
+        (
+            '{"schema": 99}',
+            "schema 99, .* reads schema 2 and 3; it is of a newer .*: upgrade",
+        ),
+        ('{"schema": 1}', "schema 1, .* reads schema 2 and 3; it is of an older .*: measure again"),
         ('{"benchmarks": []}', "not a record of draftgate: it names no schema"),
         ('{"schema": 2}', "session: Field required"),
+        ('{"schema": 2, "servers": {"a": 1}}', "schema 2, and not as its draftgate wrote it"),
+        ('{"schema": 3}', "session: Field required"),
     ],
 )
 def test_what_is_no_record(tmp_path, text, words):
@@ -110,7 +114,11 @@ def test_what_is_no_record(tmp_path, text, words):
 def test_a_baseline_keeps_no_path_of_the_host():
     (stored,) = accepted(RECORD, Accepted("good")).servers.values()
     assert stored.throughputs == (THROUGHPUT, THROUGHPUT)
-    assert stored.spec["target"] == {"path": "mine"}
+    assert stored.spec == asked(
+        acceptance_floor=3.4,
+        speculation=replace(SPECULATION, draft=Draft("mine", "draft")),
+        target=Target("mine"),
+    )
     assert stored.target == ModelIdentity("mine", "c0", "d0")
     assert stored.last.environment == {"OMP_NUM_THREADS": "1"}
     assert stored.last.resolved == {"attention_backend": "intel_amx"}

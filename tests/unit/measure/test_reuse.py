@@ -53,7 +53,7 @@ def said(prompt: list[int], count: int) -> str:
 )
 def test_a_next_turn_goes_on_behind_the_answer(serve, context_length, page_size, tokens):
     found = next_turns(serve(), context_length=context_length, page_size=page_size)
-    assert (found.least, found.partings, found.trouble) == ((10, 11, 12, 13), (), None)
+    assert (found.least, found.divergences, found.reason) == ((10, 11, 12, 13), (), None)
     answer = tokens + page_size
     assert [p.cached_tokens for p in found.cold] == [0] * 4
     # All but the last token of the answer is in the cache, by pairs of tokens.
@@ -97,7 +97,7 @@ def test_a_cache_of_prompts_alone_reaches_no_generated_token(serve):
 def test_what_cannot_be_asked_on_is_said_without_a_request(prompts, context_length, words):
     nowhere = Client("http://127.0.0.1:9", check_alive=lambda: None, speculating=True)
     found = next_turns(nowhere, prompts, context_length)
-    assert words in found.trouble
+    assert words in found.reason
     assert found.warm == found.cold == ()
 
 
@@ -109,10 +109,15 @@ def test_prompts_are_asked_again(serve):
     assert found.least == (0,) * 5
     assert [p.cached_tokens for p in found.warm] == [8, 9, 10, 11, 12]
     assert [p.verify_steps for p in found.warm] == [p.verify_steps for p in found.cold]
-    assert [(one.prompt_id, one.at) for one in found.partings] == [(f"p{n}", 31) for n in range(5)]
-    assert [one.gap for one in found.partings] == pytest.approx([0.03] * 5)
-    for one in found.partings:
-        assert (one.before, one.now) == (texts[one.prompt_id][31], texts[one.prompt_id][31] ^ 1)
+    assert [(one.prompt_id, one.at) for one in found.divergences] == [
+        (f"p{n}", 31) for n in range(5)
+    ]
+    assert [one.gap for one in found.divergences] == pytest.approx([0.03] * 5)
+    for one in found.divergences:
+        assert (one.reference, one.candidate) == (
+            texts[one.prompt_id][31],
+            texts[one.prompt_id][31] ^ 1,
+        )
 
 
 def test_prompts_that_fill_no_page_are_not_asked_again(serve):
@@ -125,4 +130,4 @@ def test_prompts_that_fill_no_page_are_not_asked_again(serve):
     none = measure_cached(
         client, PROMPTS, sample, texts, page_size=page_size + 1, num_steps=NUM_STEPS
     )
-    assert none.trouble == f"no prompt fills a page of the radix cache ({page_size + 1} tokens)"
+    assert none.reason == f"no prompt fills a page of the radix cache ({page_size + 1} tokens)"

@@ -34,11 +34,11 @@ def test_without_two_steps_in_a_row_there_is_no_gap() -> None:
     assert (times.step_ms, times.gap_ms, times.device_ms) == (None, None, 5.5)
 
 
-def test_no_step_is_a_trouble_and_not_a_zero() -> None:
+def test_no_step_has_a_reason_and_is_not_a_zero() -> None:
     times = step_times("host", [], ROUND)
-    assert times.trouble == "no decode step was timed"
+    assert times.reason == "no decode step was timed"
     assert (times.device_ms, times.gap_ms) == (None, None)
-    assert StepTimes(trouble="why").device_ms is None
+    assert StepTimes(reason="why").device_ms is None
 
 
 @pytest.mark.parametrize(

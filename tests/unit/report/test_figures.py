@@ -58,14 +58,14 @@ def test_break_even_of_each_server():
 NONE, SPEC = "tiny/none/graph", "tiny/eagle3-s3k1d4/graph"
 
 
-def timed(step_ms, trouble=None, **phases_ms):
+def timed(step_ms, reason=None, **phases_ms):
     return StepTimes(
         steps=400,
         clock="cuda",
         phases_ms={name: (ms, ms, ms) for name, ms in phases_ms.items()},
         step_ms=(step_ms, step_ms, step_ms) if step_ms else None,
         round=Round(1.0, 500, 200, None),
-        trouble=trouble,
+        reason=reason,
     )
 
 
@@ -100,13 +100,13 @@ def test_a_host_that_is_hidden_by_the_device_is_not_drawn():
 
 def test_without_timed_steps_there_is_no_figure():
     assert step_figure(rows_of(states.real())) == (None, [])
-    untimed = with_step_times(spec=StepTimes(trouble="no timer"))
+    untimed = with_step_times(spec=StepTimes(reason="no timer"))
     assert step_figure(rows_of(untimed)) == (None, [])
 
 
 def test_steps_in_words():
     record = with_step_times(
-        none=StepTimes(trouble="it carries no timer"), spec=timed(4.0, verify=3.0)
+        none=StepTimes(reason="it carries no timer"), spec=timed(4.0, verify=3.0)
     )
     rows = {row.id: row.step for row in rows_of(record)}
     assert rows[NONE] == "phases: not measured: it carries no timer"

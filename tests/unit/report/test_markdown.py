@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from draftgate.gate.verdict import Status, Verdict
+from draftgate.measure.verdict import Status, Verdict
 from draftgate.report.files import write_markdown
 from draftgate.report.junit import properties_of
 from draftgate.report.markdown import render_markdown

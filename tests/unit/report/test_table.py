@@ -13,7 +13,7 @@ from draftgate.report.table import render_failures, render_table
 from tests import states
 
 SERVER, REFERENCE = "tiny/eagle3-s3k1d4/eager", "tiny/none/eager"
-TEST = "test_greedy_text_equals_no_speculation"
+CHECK = "text"
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def red_text():
     server = record.servers[SERVER]
     failed = replace(
         server,
-        outcomes={**server.outcomes, TEST: "failed"},
-        messages={TEST: f"{SERVER}: 1 of 32 greedy texts differs"},
+        outcomes={**server.outcomes, CHECK: "failed"},
+        messages={CHECK: states.message(SERVER, f"{SERVER}: 1 of 32 greedy texts differs")},
     )
     return replace(record, servers={**record.servers, SERVER: failed})
 
@@ -64,7 +64,7 @@ def test_numbers_of_a_boot_that_may_not_be_judged_are_marked():
 
 
 def test_the_failures_are_told_in_a_line_each(red_text):
-    assert render_failures(red_text) == f"{SERVER} {TEST}: 1 of 32 greedy texts differs\n"
+    assert render_failures(red_text) == f"{SERVER} {CHECK}: 1 of 32 greedy texts differs\n"
     assert render_failures(states.green()) == ""
 
 
@@ -79,7 +79,7 @@ def test_acceptance_by_category_is_a_table_of_its_own():
         for prompt, name in zip(sample.prompts, itertools.cycle(steps), strict=False)
     )
     boot = replace(server.last, acceptance=replace(sample, prompts=prompts))
-    spec = {**server.spec, "category_floors": [["stem", 2.1], ["coding[/b]", 2.1]]}
+    spec = replace(server.spec, category_floors={"stem": 2.1, "coding[/b]": 2.1})
     judged = replace(server, boots=(boot,), spec=spec)
     record = replace(record, servers={**record.servers, SERVER: judged})
     lines = render_table(record, width=124, color=False).splitlines()
