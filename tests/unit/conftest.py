@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +19,9 @@ from draftgate.measure.verdict import Metric, Status
 from hypothesis import HealthCheck, settings
 
 from tests.asked import SPECULATION, asked
+
+# Two workers, each with PyTorch's threads on all cores, wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A busy machine is slow, and a factory fixture holds no state between examples.
 settings.register_profile(
