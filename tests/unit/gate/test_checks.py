@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from draftgate.gate.checks import Check, explained_in
 from draftgate.measure.migration import CHECKS, METRICS
-from draftgate.measure.verdict import Metric
+from draftgate.measure.verdict import Metric, Status
 
 from tests.conftest import ROOT
 
@@ -33,6 +33,12 @@ def test_every_test_of_the_suite_is_one_check_and_no_check_is_two_tests():
     marked = dict(checks_of_the_suite())
     assert all(len(checks) == 1 for checks in marked.values())
     assert [check for (check,) in marked.values()] == list(Check)
+
+
+def test_a_verdict_holds_the_plain_id_of_its_metric():
+    verdict = Metric.STEP_RATE.verdict(Status.PASS, "as fast")
+    assert type(verdict.metric) is str
+    assert str(verdict) == "verify steps: pass: as fast"
 
 
 def test_ids_are_those_that_records_hold():
