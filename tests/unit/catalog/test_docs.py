@@ -5,57 +5,52 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
-import draftgate
 import pytest
-from draftgate.catalog import schema
 from draftgate.catalog.load import load_profile
+from draftgate.catalog.schema import model_of
 from draftgate.catalog.select import shipped_profiles
-from pydantic import BaseModel
+from draftgate.catalog.setting import HOMES
+from draftgate.catalog.settings import SETTINGS, defaults_of
 
-TEXT = (Path(draftgate.__file__).parents[2] / "docs" / "profiles.md").read_text()
+from tests.rebuild.profile_keys import PAGE, with_tables
+
+TEXT = PAGE.read_text()
 BLOCKS = re.findall(r"```toml\n(.*?)```", TEXT, re.S)
-TABLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
-    "Top level": (schema.ProfileFile, {"acceptance_means_something": True, "description": ""}),
-    "`[target]`": (schema.TargetTable, {"trust_remote_code": False, "load_format": "auto"}),
-    "`[drafts.NAME]`": (schema.DraftTable, {"load_format": "auto"}),
-    "`[prompts]`": (schema.PromptsTable, schema.PROMPTS),
-    "`[throughput]`": (schema.ThroughputTable, schema.THROUGHPUT),
-    "`[[servers]]`": (schema.ServerTable, schema.SERVER | {"args": [], "env": {}}),
-}
 
 
-def rows(heading: str) -> dict[str, str]:
-    """The keys of the table under `heading` with their defaults."""
+def rows(table: str) -> dict[str, list[str]]:
+    """The cells behind each key of the documented table."""
+    heading = f"`{HOMES[table]}`" if table else "Top level"
     section = TEXT.split(f"\n### {heading}\n", 1)[1].split("\n#", 1)[0]
-    return dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", section, re.M))
+    lines = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.M)
+    return {key: cells.split(" | ") for key, cells in lines}
 
 
-@pytest.mark.parametrize("heading", TABLES)
-def test_every_key_is_documented_with_its_default(heading: str) -> None:
-    table, defaults = TABLES[heading]
-    documented = rows(heading)
-    assert set(documented) == set(table.model_fields)
-    for key, default in documented.items():
-        value = defaults.get(key)
-        if isinstance(value, tuple):
+def test_the_tables_are_those_of_the_rows() -> None:
+    assert with_tables(TEXT) == TEXT, "run python -m tests.rebuild.profile_keys"
+
+
+@pytest.mark.parametrize("table", HOMES)
+def test_every_key_is_documented_with_its_default(table: str) -> None:
+    documented, fields = rows(table), model_of(table, SETTINGS).model_fields
+    assert set(documented) == set(fields)
+    for key, (_, default, *_) in documented.items():
+        value = defaults_of(table)[key]
+        if isinstance(value, tuple) and value:
             (value,) = value
-        if table.model_fields[key].is_required():
+        if fields[key].is_required():
             assert default == "required"
-        elif value is None:
-            assert default in ("none", "see below"), key
+        elif default in ("none", "see below"):
+            assert not value, key
         else:
-            assert json.loads(default.strip("`")) == value, key
+            assert json.loads(default.strip("`")) == (list(value) if value == () else value), key
 
 
-def test_the_sentence_on_shared_keys_is_true() -> None:
-    order = list(rows("`[[servers]]`"))
-    servers = set(schema.ServerTable.model_fields)
-    left_out = {"draft", *("num_steps", "topk", "num_draft_tokens"), "label", "prompts"}
-    assert set(schema.DefaultsTable.model_fields) == servers - left_out - {"throughput"}
-    assert set(schema.GpuTable.model_fields) == set(order[order.index("cuda_graphs") :])
-    assert set(schema.CpuTable.model_fields) == set(order[order.index("context_length") :])
+@pytest.mark.parametrize("table", ["defaults", "gpu", "cpu"])
+def test_the_column_on_other_tables_is_true(table: str) -> None:
+    documented = {key for key, cells in rows("servers").items() if f"`{table}`" in cells[2]}
+    assert documented == set(model_of(table, SETTINGS).model_fields)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))

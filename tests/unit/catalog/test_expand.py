@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from draftgate.catalog.kinds import SLUG
 from draftgate.catalog.load import load_profile
 from draftgate.catalog.rules import tree_capacity
-from draftgate.catalog.schema import SLUG
 from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from hypothesis import given
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draftgate.catalog.flags import flag_of
+from draftgate.catalog.settings import flag_of
 from draftgate.cli import main
 from draftgate.preflight.rules import RULES
 

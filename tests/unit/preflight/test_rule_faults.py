@@ -165,20 +165,20 @@ FAULTS = [
         version="0.5.10",
     ),
     Fault(
-        "layers-untold",
+        "layers-unknown",
         "is not on record",
         target("NewForCausalLM", 32, 4096, 128256),
         severity="info",
     ),
     Fault(
-        "layers-untold",
+        "layers-unknown",
         "layers [1, 29, 57], and before SGLang 0.5.13 the same ids meant [2, 30, 58]",
         KIMI,
         lambda: kimi(ids=[2, 30, 58]),
         severity="info",
     ),
     Fault(
-        "layers-untold",
+        "layers-unknown",
         "captures [2, 18, 33], each one layer later than without ids ([1, 17, 32])",
         **QWEN,
         edit=ids(2, 18, 33),
