@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.preflight.finding import errors
+from draftgate.preflight.case import errors
 
 pytestmark = pytest.mark.speculative
 

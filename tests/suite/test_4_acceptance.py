@@ -9,7 +9,7 @@ from draftgate.gate.history import acceptance_of, baseline_of
 from draftgate.gate.reuse import judge_cached, judge_next_turns
 from draftgate.gate.several_gpus import judge_several_gpus
 from draftgate.gate.text import judge_text
-from draftgate.preflight.environment import simulated_by
+from draftgate.preflight.serving import simulated_by
 
 
 @pytest.mark.dg_check("text")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from draftgate.preflight.finding import Finding
+from draftgate.preflight.case import Finding
 from draftgate.preflight.lint import lint_pair
 from draftgate.preflight.rules import judge
 from packaging.version import Version

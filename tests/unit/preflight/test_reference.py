@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from draftgate.catalog.select import load_profiles
 from draftgate.cli import main
-from draftgate.preflight.reference import judge_reference
+from draftgate.preflight.server import judge_reference
 
 from tests.plugin.conftest import SHORT
 

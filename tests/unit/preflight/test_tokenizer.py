@@ -10,7 +10,7 @@ from draftgate.client import Prompt
 from draftgate.errors import PreflightError
 from draftgate.models.checkpoint import read_checkpoint
 from draftgate.models.location import locate
-from draftgate.preflight.tokenizer import judge_tokenizer, require_token_ids
+from draftgate.preflight.server import judge_tokenizer, require_token_ids
 
 IDS = Prompt(id="a", input_ids=(1, 2), text=None, category="")
 TEXT = Prompt(id="b", input_ids=None, text="two", category="")
