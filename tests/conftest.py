@@ -35,30 +35,54 @@ class Run:
         return self.out + self.err
 
 
+def _run(
+    where: Path, tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str]
+) -> Run:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "KIMI_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-o", f"cache_dir={tmp_path / 'cache'}", *arguments],
+        cwd=where,
+        env={
+            **inherited,
+            "CUDA_VISIBLE_DEVICES": "",
+            "DRAFTGATE_CACHE": str(tmp_path / "fetched"),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def run_pytest(tmp_path):
     """Run `pytest ARGUMENTS` from the checkout, artifacts in a folder of the test's own."""
 
     def run(*arguments: str, **environment: str) -> Run:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "KIMI_"))}
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-o", f"cache_dir={tmp_path / 'cache'}"),
-                *("--artifacts", str(tmp_path / "artifacts"), *arguments),
-            ],
-            cwd=ROOT,
-            env={
-                **inherited,
-                "CUDA_VISIBLE_DEVICES": "",
-                "DRAFTGATE_CACHE": str(tmp_path / "fetched"),
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        return Run(done.returncode, done.stdout, done.stderr)
+        words = ("--dg-artifacts", str(tmp_path / "artifacts"), *arguments)
+        return _run(ROOT, tmp_path, words, environment)
+
+    return run
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Path:
+    """An empty folder outside any checkout."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run_elsewhere(tmp_path, elsewhere):
+    """Run `pytest ARGUMENTS` in the folder `elsewhere`, in an environment that has draftgate."""
+
+    def run(*arguments: str, plugin: str = "draftgate.plugin", **environment: str) -> Run:
+        paths = (str(ROOT / "fixtures"), environment.pop("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        return _run(elsewhere, tmp_path, (*arguments, "-p", plugin), environment)
 
     return run
 

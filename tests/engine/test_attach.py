@@ -1,4 +1,4 @@
-"""`--attach` on a real server: what a booted one would be judged by, and nothing of it ended."""
+"""`--dg-attach` on a real server: what a booted one would be judged by, and nothing of it ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def server(tmp_path, monkeypatch):
 
 def test_a_real_server_is_judged_from_outside(run_pytest, server, tmp_path):
     (tmp_path / "observed").mkdir(exist_ok=True)
-    run = run_pytest("tests/suite", "--attach", f"{ID}={server.base_url}", "-k", "not throughput")
+    run = run_pytest(
+        "tests/suite", "--dg-attach", f"{ID}={server.base_url}", "-k", "not throughput"
+    )
     server.check_alive()
     assert run.code == 0, run.text
     (path,) = (tmp_path / "artifacts").glob("*/record.json")

@@ -15,7 +15,7 @@ CHOSEN = [death for death in DEATHS if death.name in {"SIGKILL", "Ctrl-C twice",
 
 @pytest.mark.parametrize("death", CHOSEN, ids=lambda death: death.name)
 def test_no_real_server_outlives_pytest(tmp_path: Path, death: Death) -> None:
-    left = die(death, tmp_path, ("--server", "tiny/none/cpu"))
+    left = die(death, tmp_path, ("--dg-server", "tiny/none/cpu"))
     assert left.processes == []
     assert left.ports == []
     assert left.notes == (["cpu-engine.json"] if death.is_sudden else [])

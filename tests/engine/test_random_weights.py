@@ -40,7 +40,7 @@ def test_layers_of_random_weights_are_told_apart_by_value(run_pytest, tmp_path):
         shutil.copy(locate(f"builtin:{builtin}").folder / "config.json", tmp_path / role)
     (tmp_path / "shape.toml").write_text(PROFILE)
     run = run_pytest(
-        *("tests/suite", "-m", "cpu", "--profiles", str(tmp_path / "shape.toml")),
+        *("tests/suite", "-m", "cpu", "--dg-profiles", str(tmp_path / "shape.toml")),
         *("-k", "hidden_states or test_pair_and_flags_fit"),
     )
     assert run.code == 0, run.text

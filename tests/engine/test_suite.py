@@ -63,7 +63,15 @@ def plant(tmp_path):
         folder = fault(locate(f"builtin:{draft}").folder, tmp_path / "draft")
         profile = tmp_path / "planted.toml"
         profile.write_text(PROFILE.format(draft=folder, algorithm=algorithm, env=env))
-        return ["tests/suite", "-m", "cpu", "--profiles", str(profile), "--profile", "planted"]
+        return [
+            "tests/suite",
+            "-m",
+            "cpu",
+            "--dg-profiles",
+            str(profile),
+            "--dg-profile",
+            "planted",
+        ]
 
     return plant
 
@@ -116,7 +124,7 @@ LIVE = {
 @pytest.mark.parametrize("name", ["EAGLE", pytest.param("plain ids", marks=pytest.mark.extended)])
 def test_a_planted_fault_is_red_on_the_live_server(run_pytest, plant, name):
     planting, expected = LIVE[name]
-    run = run_pytest(*plant(**planting), "--no-preflight", "-k", "not pair and not throughput")
+    run = run_pytest(*plant(**planting), "--dg-no-preflight", "-k", "not pair and not throughput")
     assert run.code == 1, run.text
     failed = set(re.findall(r"^FAILED .*::(\w+)\[", run.out, flags=re.MULTILINE))
     assert failed == set(expected), run.out
@@ -127,7 +135,7 @@ def test_a_planted_fault_is_red_on_the_live_server(run_pytest, plant, name):
 def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp_path):
     options = plant(fault=planted.layer_ids_reordered)
     baselines = tmp_path / "baselines"
-    run = run_pytest(*options, "--baselines", str(baselines))
+    run = run_pytest(*options, "--dg-baselines", str(baselines))
     assert run.code == 0, run.text
     assert "recording" in run.out
 
@@ -153,7 +161,7 @@ def test_reordered_ids_are_healthy_and_a_baseline_is_kept(run_pytest, plant, tmp
                 round_["seconds"] /= 20 if number == 0 else 1.001
         (stored.parent / f"{faster['session']}.json").write_text(json.dumps(faster))
 
-    again = run_pytest(*options, "--baselines", str(baselines), "-k", "through")
+    again = run_pytest(*options, "--dg-baselines", str(baselines), "-k", "through")
     assert again.code == 1, again.text
     told = first_red(again)
     assert "slower: " in told
@@ -189,7 +197,7 @@ def started(plant, tmp_path):
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
-            *("--artifacts", str(artifacts), "-k", "flags or greedy or through"),
+            *("--dg-artifacts", str(artifacts), "-k", "flags or greedy or through"),
         ],
         cwd=ROOT,
         stdout=output,
@@ -254,7 +262,7 @@ def test_no_server_outlives_ctrl_c_during_the_boot(plant, tmp_path, moment):
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plant()),
-                *("--artifacts", str(artifacts), "-k", "flags"),
+                *("--dg-artifacts", str(artifacts), "-k", "flags"),
             ],
             cwd=ROOT,
             stdout=stream,

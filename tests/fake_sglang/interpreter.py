@@ -1,4 +1,4 @@
-"""An interpreter that holds the stand-in instead of SGLang, for `--server-python`."""
+"""An interpreter that holds the stand-in instead of SGLang, for `--dg-server-python`."""
 
 from __future__ import annotations
 

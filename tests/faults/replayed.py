@@ -11,4 +11,4 @@ def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]
     """Behind the test of cached prompts; the replay's time is nobody's."""
     if call.when == "call" and item.originalname == CACHED:
         used = item.funcargs
-        used["session"].explain_acceptance(used["subject"], used["boot"])
+        used["dg_session"].explain_acceptance(used["dg_server"], used["dg_boot"])

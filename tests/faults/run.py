@@ -77,10 +77,10 @@ def _run(pair: Pair, folder: Path, *, preflight: bool, timed: bool, name: str = 
     command = [
         *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/suite"),
         *("-m", pair.device),
-        *("--profiles", str(folder / "planted.toml"), "--profile", "planted"),
-        *("--artifacts", str(artifacts), "--baselines", str(folder / "baselines")),
+        *("--dg-profiles", str(folder / "planted.toml"), "--dg-profile", "planted"),
+        *("--dg-artifacts", str(artifacts), "--dg-baselines", str(folder / "baselines")),
         *("--junitxml", str(report), "-k", " and ".join(chosen)),
-        *(() if preflight else ("--no-preflight",)),
+        *(() if preflight else ("--dg-no-preflight",)),
         *(("-p", "tests.faults.replayed") if pair.replayed else ()),
     ]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}

@@ -99,11 +99,11 @@ class Proof:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/suite"),
-                *("-m", "cpu" if mode.endswith("/cpu") else "gpu", "--profiles", str(PROFILE)),
-                *("--profile", profile, "--server", self.server),
-                *("--artifacts", str(self.folder / name)),
-                *("--baselines", str(self.folder / "baselines")),
-                *("--server-python", str(slowed(self.folder, percent))),
+                *("-m", "cpu" if mode.endswith("/cpu") else "gpu", "--dg-profiles", str(PROFILE)),
+                *("--dg-profile", profile, "--dg-server", self.server),
+                *("--dg-artifacts", str(self.folder / name)),
+                *("--dg-baselines", str(self.folder / "baselines")),
+                *("--dg-server-python", str(slowed(self.folder, percent))),
             ],
             cwd=ROOT,
             capture_output=True,

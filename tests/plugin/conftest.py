@@ -102,8 +102,8 @@ class StandIn:
         if not profile.exists():
             profile.write_text(PROFILE)
         return self.run_pytest(
-            *("tests/suite", "-m", "cpu", "--profiles", str(profile)),
-            *("--server-python", str(self.python), "--baselines", str(self.baselines)),
+            *("tests/suite", "-m", "cpu", "--dg-profiles", str(profile)),
+            *("--dg-server-python", str(self.python), "--dg-baselines", str(self.baselines)),
             *arguments,
             # Leases of its own: a test need not wait for the servers of anybody else.
             **{"XDG_RUNTIME_DIR": str(self.tmp_path), "FAKE_SGLANG_STEP_S": str(STEP_S)}
@@ -180,7 +180,7 @@ def wait_for(
     with subprocess.Popen(
         [
             *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
-            *("--artifacts", str(artifacts)),
+            *("--dg-artifacts", str(artifacts)),
         ],
         cwd=ROOT,
         env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},

@@ -1,4 +1,4 @@
-"""`--attach`: judging servers that this run neither starts nor stops."""
+"""`--dg-attach`: judging servers that this run neither starts nor stops."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def eagle3(serve):
 def test_attached_servers_are_judged_and_left_alone(run_pytest, serve, eagle3, tmp_path):
     reference, speculating = serve(), eagle3("--enable-return-hidden-states")
     run = run_pytest(
-        *("tests/suite", "--attach", f"{REFERENCE}={reference}"),
-        *("--attach", f"{SPECULATING}={speculating}"),
+        *("tests/suite", "--dg-attach", f"{REFERENCE}={reference}"),
+        *("--dg-attach", f"{SPECULATING}={speculating}"),
     )
     assert run.code == 0, run.text
     assert f"attached: {REFERENCE} at {reference}" in run.out
@@ -120,7 +120,7 @@ def test_with_the_observers_nothing_is_missing_but_the_log(run_pytest, eagle3, t
     folder = tmp_path / "observed"
     folder.mkdir()
     url = eagle3("--enable-return-hidden-states", *hooks.probe_flags(folder))
-    run = run_pytest("tests/suite", "--attach", f"{SPECULATING}={url}", "-k", "not throughput")
+    run = run_pytest("tests/suite", "--dg-attach", f"{SPECULATING}={url}", "-k", "not throughput")
     assert run.code == 0, run.text
     assert "ok 192  ok [1, 3, 5]" in run.out
     assert "not checked: " not in run.out
@@ -130,7 +130,7 @@ def test_with_the_observers_nothing_is_missing_but_the_log(run_pytest, eagle3, t
 
 def test_what_was_not_checked_is_red_under_require_baseline(run_pytest, eagle3):
     url = eagle3()
-    run = run_pytest("tests/suite", "--attach", f"{SPECULATING}={url}", "--require-baseline")
+    run = run_pytest("tests/suite", "--dg-attach", f"{SPECULATING}={url}", "--dg-require-baseline")
     assert run.code == 1
     assert "this was not judged" in run.out
     assert "was not started with --enable-return-hidden-states" in run.out
@@ -140,21 +140,21 @@ def test_what_was_not_checked_is_red_under_require_baseline(run_pytest, eagle3):
 def test_models_under_other_paths_are_not_checked(run_pytest, serve, tmp_path):
     (tmp_path / "elsewhere").symlink_to(locate("builtin:tiny").folder)
     url = serve(target=tmp_path / "elsewhere")
-    run = run_pytest("tests/suite", "--attach", f"{REFERENCE}={url}", "-k", "asked_for")
+    run = run_pytest("tests/suite", "--dg-attach", f"{REFERENCE}={url}", "-k", "asked_for")
     assert run.code == 0, run.text
     assert f"not checked: whether '{tmp_path}/elsewhere' of the attached server is what" in run.out
 
 
 def test_a_wrong_flag_of_an_attached_server_is_red(run_pytest, serve):
     url = serve()
-    run = run_pytest("tests/suite", "--attach", f"{SPECULATING}={url}", "-k", "asked_for")
+    run = run_pytest("tests/suite", "--dg-attach", f"{SPECULATING}={url}", "-k", "asked_for")
     assert run.code == 1
     assert "speculative_algorithm: asked for 'EAGLE3', the server runs None" in run.out
 
 
 def test_the_key_comes_from_the_environment_and_is_shown_nowhere(run_pytest, serve, tmp_path):
     url = serve("--api-key", KEY)
-    options = ("tests/suite", "--attach", f"{REFERENCE}={url}", "-k", "asked_for")
+    options = ("tests/suite", "--dg-attach", f"{REFERENCE}={url}", "-k", "asked_for")
     refused = run_pytest(*options)
     assert refused.code == USAGE_ERROR
     assert "/server_info answers 401: set DRAFTGATE_API_KEY in the environment" in refused.err
@@ -171,23 +171,26 @@ def test_the_key_comes_from_the_environment_and_is_shown_nowhere(run_pytest, ser
     ("given", "words"),
     [
         (
-            ["--attach", f"{REFERENCE}=http://127.0.0.1:9"],
+            ["--dg-attach", f"{REFERENCE}=http://127.0.0.1:9"],
             ["/server_info cannot be reached (ConnectionError). Is the URL right"],
         ),
-        (["--attach", REFERENCE], ["expected ID=URL", "draftgate list"]),
-        (["--attach", "tiny/none/cpu=localhost:30000"], ["expected ID=URL"]),
-        (["--attach", "tiny/nine/cpu=http://h:1"], ["no server of tiny matches 'tiny/nine/cpu'"]),
-        (["--attach", "tyny/none/cpu=http://h:1"], ["unknown profile 'tyny'"]),
+        (["--dg-attach", REFERENCE], ["expected ID=URL", "draftgate list"]),
+        (["--dg-attach", "tiny/none/cpu=localhost:30000"], ["expected ID=URL"]),
         (
-            ["--attach", f"{REFERENCE}=http://h:1", "--attach", f"{REFERENCE}=http://h:2"],
+            ["--dg-attach", "tiny/nine/cpu=http://h:1"],
+            ["no server of tiny matches 'tiny/nine/cpu'"],
+        ),
+        (["--dg-attach", "tyny/none/cpu=http://h:1"], ["unknown profile 'tyny'"]),
+        (
+            ["--dg-attach", f"{REFERENCE}=http://h:1", "--dg-attach", f"{REFERENCE}=http://h:2"],
             ["given twice"],
         ),
         (
-            ["--attach", f"{REFERENCE}=http://h:1", "--server", "none/cpu"],
-            ["--attach and --server"],
+            ["--dg-attach", f"{REFERENCE}=http://h:1", "--dg-server", "none/cpu"],
+            ["--dg-attach and --dg-server"],
         ),
         (
-            ["--attach", f"{REFERENCE}=http://me:hunter22@h:1"],
+            ["--dg-attach", f"{REFERENCE}=http://me:hunter22@h:1"],
             ["the URL holds a user or a password", "DRAFTGATE_API_KEY"],
         ),
     ],
@@ -210,7 +213,7 @@ def test_a_server_that_goes_away_is_named_once(run_pytest, serve, tmp_path):
         f"        os.kill({serve.running[0].pid}, signal.SIGKILL)\n"
     )
     run = run_pytest(
-        *("tests/suite", "--attach", f"{REFERENCE}={url}", "-p", "killer"),
+        *("tests/suite", "--dg-attach", f"{REFERENCE}={url}", "-p", "killer"),
         PYTHONPATH=str(tmp_path),
     )
     assert run.code == 1
@@ -227,4 +230,4 @@ def test_the_docs_name_the_observers_as_they_are_and_servers_that_exist(tmp_path
     profile.write_text(head + two_nodes)
     ids = {spec.id for spec in load_profiles([profile])["mine"].servers}
     assert ids == {"mine/none-tp16/graph", "mine/mine-s3k1d4-tp16/graph"}
-    assert "--attach 'mine/mine-s3k1d4-tp16/graph=http://host-a:30000'" in text
+    assert "--dg-attach 'mine/mine-s3k1d4-tp16/graph=http://host-a:30000'" in text

@@ -188,7 +188,7 @@ def test_a_server_that_dies_fails(accepted, tmp_path, generations):
     junit, file = tmp_path / "junit.xml", tmp_path / "times.json"
     run = mine.run(
         *(*SPEED, "--benchmark-compare", f"--junitxml={junit}", f"--benchmark-json={file}"),
-        *("--server", "none*"),
+        *("--dg-server", "none*"),
         FAKE_SGLANG_FAULT=f"killed@{generations}",
     )
     assert run.code == 1, run.text

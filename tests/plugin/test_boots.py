@@ -1,4 +1,4 @@
-"""`--boots N`: every server boots N times, in turns, and its speed is judged once."""
+"""`--dg-boots N`: every server boots N times, in turns, and its speed is judged once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_one_boot_leaves_the_ids_as_they_are(stand_in):
 
 
 def test_boots_are_outermost_and_speed_is_judged_after_the_last(stand_in):
-    run = stand_in.run("--collect-only", "-q", "--boots", "3")
+    run = stand_in.run("--collect-only", "-q", "--dg-boots", "3")
     assert list(dict.fromkeys(ids(run, "test_(?:throughput|server_runs_what_was_asked_for)"))) == [
         NONE,
         SPEC,
@@ -43,7 +43,7 @@ def test_boots_are_outermost_and_speed_is_judged_after_the_last(stand_in):
 
 
 def test_each_boot_is_measured_and_judged(stand_in):
-    run = stand_in.run("--boots", "2")
+    run = stand_in.run("--dg-boots", "2")
     assert run.code == 0, run.text
     servers = stand_in.record().servers
     for id_ in (NONE, SPEC):
@@ -67,7 +67,7 @@ def test_each_boot_is_measured_and_judged(stand_in):
 
 
 def test_workers_run_all_boots_of_a_server(stand_in):
-    run = stand_in.run("--boots", "2", "-n", "2", "-k", "not throughput")
+    run = stand_in.run("--dg-boots", "2", "-n", "2", "-k", "not throughput")
     assert run.code == 0, run.text
     servers = stand_in.record().servers
     assert [[boot.index for boot in servers[id_].boots] for id_ in (NONE, SPEC)] == [[0, 1]] * 2
@@ -75,12 +75,14 @@ def test_workers_run_all_boots_of_a_server(stand_in):
 
 @pytest.mark.parametrize("given", ["0", "many", "-1", "1.5"])
 def test_a_number_of_boots_that_is_none(stand_in, given):
-    run = stand_in.run("--collect-only", f"--boots={given}")
+    run = stand_in.run("--collect-only", f"--dg-boots={given}")
     assert run.code == 4
-    assert f"--boots {given}: expected how often each server boots, 1 or more" in run.err
+    assert f"--dg-boots {given}: expected how often each server boots, 1 or more" in run.err
 
 
 def test_an_attached_server_does_not_boot_again(stand_in):
-    run = stand_in.run("--collect-only", "--boots", "2", "--attach", f"{NONE}=http://127.0.0.1:1")
+    run = stand_in.run(
+        "--collect-only", "--dg-boots", "2", "--dg-attach", f"{NONE}=http://127.0.0.1:1"
+    )
     assert run.code == 4
-    assert "--attach and --boots 2: an attached server is not booted" in run.err
+    assert "--dg-attach and --dg-boots 2: an attached server is not booted" in run.err

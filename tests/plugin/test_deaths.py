@@ -29,7 +29,7 @@ class Story:
 
 
 def tell(death: Death, folder: Path, python: Path) -> Story:
-    server = ("--server-python", str(python), "--server", SERVER)
+    server = ("--dg-server-python", str(python), "--dg-server", SERVER)
     left = die(death, folder, server)
     return Story(left, *(run_again(folder, server) if death.is_sudden else (0, "")))
 

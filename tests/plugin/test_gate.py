@@ -24,8 +24,8 @@ def suite(tmp_path, fake_sglang, run_pytest):
     profile = tmp_path / "mine.toml"
     profile.write_text(PROFILE)
     options = [
-        *("tests/suite", "-m", "cpu", "--profiles", str(profile), "--profile", "mine"),
-        *("--server-python", str(fake_sglang), "--baselines", str(tmp_path / "baselines")),
+        *("tests/suite", "-m", "cpu", "--dg-profiles", str(profile), "--dg-profile", "mine"),
+        *("--dg-server-python", str(fake_sglang), "--dg-baselines", str(tmp_path / "baselines")),
     ]
     alone = {"XDG_RUNTIME_DIR": str(tmp_path)}  # a lease that no real server of this host holds
     return lambda *more, **environment: run_pytest(*options, *more, **alone, **environment)
@@ -55,9 +55,9 @@ def test_a_server_that_is_no_longer_measured_is_told_and_fails_a_nightly(suite, 
     assert run.code == 0, run.text
     assert "mine/gone/cpu: has a baseline, and was not measured" in run.out
     assert "mine/none/cpu: has a baseline" not in run.out  # it is there; -k left its speed out
-    nightly = suite("-k", "asked", "--require-baseline")
+    nightly = suite("-k", "asked", "--dg-require-baseline")
     assert nightly.code == 1, nightly.text
-    one = suite("-k", "asked", "--server", "none/cpu")
+    one = suite("-k", "asked", "--dg-server", "none/cpu")
     assert "mine/gone/cpu" not in one.out
     assert {path: path.read_bytes() for path in accepted.iterdir()} == before
 

@@ -30,7 +30,7 @@ def reasons(run) -> set[str]:
 def test_what_is_wrong_with_a_pair_is_said_once(stand_in, tmp_path, wrong, words):
     (tmp_path / "mine.toml").write_text(PROFILE.replace(*wrong))
     run = stand_in.run(
-        "-rs", "--require-baseline", "-k", f"{PAIR_TEST} or fc or asked or acceptance"
+        "-rs", "--dg-require-baseline", "-k", f"{PAIR_TEST} or fc or asked or acceptance"
     )
     server = stand_in.record().servers[SPEC]
     failed = [check for check, outcome in server.outcomes.items() if outcome != "skipped"]

@@ -13,7 +13,7 @@ from tests.plugin.test_choice import USAGE_ERROR, collected
 
 pytestmark = pytest.mark.extended
 
-NIGHTLY = ("--require-baseline", "-k", "asked or acceptance_length or throughput")
+NIGHTLY = ("--dg-require-baseline", "-k", "asked or acceptance_length or throughput")
 
 
 def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
@@ -25,11 +25,11 @@ def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
     record, folder = stand_in.record(), stand_in.record_path().parent
     assert run.out.rstrip().splitlines()[-1] == f"report: {folder / 'report.html'}"
 
-    # What --require-baseline makes a failure is one on the page too.
+    # What --dg-require-baseline makes a failure is one on the page too.
     assert record.missing == (SPEC, NONE)
     assert not record.green
     judged = record.servers[NONE].messages["speed-change"].text
-    assert "--require-baseline is set, and this was not judged" in judged
+    assert "--dg-require-baseline is set, and this was not judged" in judged
     page = (folder / "report.html").read_text()
     assert "2 of 2 servers are red; 2 asked for and not measured in full." in page
     assert f'href="../{record.servers[NONE].last.log}"' in page
@@ -57,7 +57,7 @@ def test_a_session_and_everything_it_leaves_behind(stand_in, tmp_path):
 
 def test_two_sessions_are_a_history(stand_in, tmp_path):
     for _ in range(2):
-        run = stand_in.run("-k", "throughput", "--history", str(tmp_path / "nights"))
+        run = stand_in.run("-k", "throughput", "--dg-history", str(tmp_path / "nights"))
         assert run.code == 0, run.text
     (file,) = (tmp_path / "nights").iterdir()
     assert [point.server for point in read_history(file)] == [NONE, SPEC] * 2
@@ -68,7 +68,7 @@ def test_a_spoiled_history_is_told_before_anything_boots(stand_in, tmp_path):
     file = history_file(tmp_path / "nights", describe_machine("cpu", (), None).machine_class)
     file.parent.mkdir()
     file.write_text("{}\n")
-    run = stand_in.run("-k", "throughput", "--history", str(file.parent))
+    run = stand_in.run("-k", "throughput", "--dg-history", str(file.parent))
     assert run.code == USAGE_ERROR
     assert f"{file}, line 1: not a line of history" in run.text
     assert "Traceback" not in run.text
@@ -83,28 +83,28 @@ def test_a_spoiled_history_is_told_before_anything_boots(stand_in, tmp_path):
     ],
 )
 def test_a_shard_holds_what_its_servers_are_compared_with(run_pytest, shard, drafts):
-    run = run_pytest("tests/suite", "--collect-only", "-q", "--shard", shard)
+    run = run_pytest("tests/suite", "--collect-only", "-q", "--dg-shard", shard)
     assert collected(run) == ["tiny/none/cpu", *(f"tiny/{draft}/cpu" for draft in drafts)]
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_an_empty_shard_says_so_and_is_no_failed_job(stand_in, tmp_path, workers):
-    run = stand_in.run("--require-baseline", "--shard", "1/2", "-n", workers)
+    run = stand_in.run("--dg-require-baseline", "--dg-shard", "1/2", "-n", workers)
     assert run.code == 0
-    assert f"--shard 1/2 holds no server: 1 to share ({SPEC})" in run.out
+    assert f"--dg-shard 1/2 holds no server: 1 to share ({SPEC})" in run.out
     assert not (tmp_path / "artifacts").exists()
 
 
 @pytest.mark.parametrize(
     ("shard", "words"),
     [
-        ("3/2", "--shard 3/2: expected I/N"),
+        ("3/2", "--dg-shard 3/2: expected I/N"),
         ("0/2", "1/4 is the first of four"),
-        ("half", "--shard half: expected I/N"),
+        ("half", "--dg-shard half: expected I/N"),
     ],
 )
 def test_a_shard_that_cannot_be(run_pytest, shard, words):
-    run = run_pytest("tests/suite", "--collect-only", "-q", "--shard", shard)
+    run = run_pytest("tests/suite", "--collect-only", "-q", "--dg-shard", shard)
     assert run.code == USAGE_ERROR
     assert words in run.text
     assert "Traceback" not in run.text

@@ -8,7 +8,7 @@ from tests.plugin.conftest import PROFILE, SPEC
 
 CACHED = "cached-prompts"
 TURN = "next-turns"
-ONLY = ("-k", "cached or next_turn", "--server", "*s3k1d4*")
+ONLY = ("-k", "cached or next_turn", "--dg-server", "*s3k1d4*")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def telling(fake_sglang, tmp_path):
     def choose(fault: str) -> list[str]:
         profile = tmp_path / "mine.toml"
         profile.write_text(PROFILE.replace("<FAULT>", fault))
-        return ["tests/suite", "--profiles", str(profile), "--server-python", str(python)]
+        return ["tests/suite", "--dg-profiles", str(profile), "--dg-server-python", str(python)]
 
     return choose
 

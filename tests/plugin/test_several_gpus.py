@@ -46,8 +46,8 @@ def mine(tmp_path, fake_sglang):
 
     def options(profile=PROFILE):
         (tmp_path / "mine.toml").write_text(profile)
-        python = ("--server-python", str(fake_sglang))
-        return ["tests/suite", "--profiles", str(tmp_path / "mine.toml"), *python]
+        python = ("--dg-server-python", str(fake_sglang))
+        return ["tests/suite", "--dg-profiles", str(tmp_path / "mine.toml"), *python]
 
     return options
 
@@ -112,12 +112,12 @@ def test_a_host_of_one_gpu_measures_what_it_can(run_pytest, mine, gpus, tmp_path
     assert f"\n{TP}: {why}\n" in run.out
     assert run.out.count(why) == 4
     # Asked for by name in a night: then it is missing.
-    night = run_pytest(*mine(), "--server", TP, "--require-baseline", **one_gpu)
+    night = run_pytest(*mine(), "--dg-server", TP, "--dg-require-baseline", **one_gpu)
     assert night.code == 1, night.text
 
 
 def test_the_default_profile_asks_for_no_second_gpu(run_pytest, fake_sglang, gpus):
-    options = ["tests/suite", "-m", "gpu", "--server-python", str(fake_sglang)]
+    options = ["tests/suite", "-m", "gpu", "--dg-server-python", str(fake_sglang)]
     run = run_pytest(*options, "--collect-only", "-q", **gpus(1))
     assert all(id_.startswith("tiny/") for id_ in collected(run))
     assert "needs 2 GPUs" not in run.text
@@ -125,7 +125,7 @@ def test_the_default_profile_asks_for_no_second_gpu(run_pytest, fake_sglang, gpu
 
 def test_a_suite_that_needs_two_gpus_says_who_holds_one(mine, gpus, tmp_path):
     environment = gpus(2)
-    options = [*mine(), "--server", "none-tp2/graph", "-k", "asked_for"]
+    options = [*mine(), "--dg-server", "none-tp2/graph", "-k", "asked_for"]
     with holding("gpu", 1, environment) as holder:
         waiting = wait_for(holder, *options, artifacts=tmp_path / "artifacts", **environment)
     assert waiting.startswith(f"waiting for 2 of 2 device(s): GPU-0 is held by pid {holder.pid} (")
@@ -144,13 +144,21 @@ def test_two_suites_measure_on_gpus_of_their_own_at_once(mine, gpus, fake_sglang
         f'exec {fake_sglang} "$@"\n'
     )
     noting.chmod(0o755)
-    options = [*mine(), "--server", "none/graph", "-k", "asked_for", "--server-python", str(noting)]
+    options = [
+        *mine(),
+        "--dg-server",
+        "none/graph",
+        "-k",
+        "asked_for",
+        "--dg-server-python",
+        str(noting),
+    ]
     environment = {**os.environ, **gpus(2)}
     suites = [
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options),
-                *("--artifacts", str(tmp_path / name)),
+                *("--dg-artifacts", str(tmp_path / name)),
             ],
             cwd=ROOT,
             env=environment,

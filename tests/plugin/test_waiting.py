@@ -15,7 +15,7 @@ from tests.plugin.conftest import holding, wait_for
 
 pytestmark = pytest.mark.extended
 
-FLAGS = ("tests/suite", "--server", "none/cpu", "-k", "asked_for")
+FLAGS = ("tests/suite", "--dg-server", "none/cpu", "-k", "asked_for")
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def holder(tmp_path):
 def test_a_waiting_run_says_who_holds_the_device(fake_sglang, holder, tmp_path):
     waiting = wait_for(
         holder,
-        *(*FLAGS, "--server-python", str(fake_sglang)),
+        *(*FLAGS, "--dg-server-python", str(fake_sglang)),
         artifacts=tmp_path / "artifacts",
         XDG_RUNTIME_DIR=str(tmp_path),
     )
@@ -40,7 +40,9 @@ def test_the_lease_of_a_run_that_was_killed_is_taken_over_with_a_notice(
 ):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    run = run_pytest(*(*FLAGS, "--server-python", str(fake_sglang)), XDG_RUNTIME_DIR=str(tmp_path))
+    run = run_pytest(
+        *(*FLAGS, "--dg-server-python", str(fake_sglang)), XDG_RUNTIME_DIR=str(tmp_path)
+    )
     assert run.code == 0, run.text
     assert re.search(
         rf"cpu-engine: pid {holder.pid} .* ended without giving it back; taken over", run.out
@@ -65,7 +67,7 @@ def test_two_suites_of_one_host_measure_one_after_the_other(fake_sglang, tmp_pat
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *FLAGS),
-                *("--server-python", str(noting), "--artifacts", str(tmp_path / name)),
+                *("--dg-server-python", str(noting), "--dg-artifacts", str(tmp_path / name)),
             ],
             cwd=ROOT,
             env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""},
@@ -82,7 +84,7 @@ def test_two_suites_of_one_host_measure_one_after_the_other(fake_sglang, tmp_pat
 def test_a_boot_tells_its_phases_and_the_times_of_the_session_before(
     run_pytest, fake_sglang, tmp_path
 ):
-    options = [*FLAGS, "--server-python", str(fake_sglang)]
+    options = [*FLAGS, "--dg-server-python", str(fake_sglang)]
     first = run_pytest(*options, XDG_RUNTIME_DIR=str(tmp_path))
     assert re.search(r"^tiny/none/cpu +[\d.]+ s  imports$", first.out, re.MULTILINE)
     assert re.search(r"^tiny/none/cpu +[\d.]+ s  ready$", first.out, re.MULTILINE)

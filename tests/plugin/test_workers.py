@@ -30,7 +30,7 @@ num_draft_tokens = {tokens}
 acceptance_floor = 1.5
 """
 USAGE_ERROR = 4
-FUNCTIONAL = ["tests/suite", "-k", "not throughput", "--profile", "mine"]
+FUNCTIONAL = ["tests/suite", "-k", "not throughput", "--dg-profile", "mine"]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def eight_servers(tmp_path, fake_sglang):
             f'exec {shlex.quote(str(fake_sglang))} "$@"\n'
         )
         python.chmod(0o755)
-        return ["--profiles", str(profile), "--server-python", str(python)]
+        return ["--dg-profiles", str(profile), "--dg-server-python", str(python)]
 
     return choose
 
@@ -105,7 +105,7 @@ def test_a_commit_while_the_session_runs_parts_no_workers(
     )
     git.chmod(0o755)
     path = {"PATH": f"{git.parent}:{os.environ['PATH']}"}
-    options = [*FUNCTIONAL, *eight_servers(), "--server", "none/*", "-n", "2"]
+    options = [*FUNCTIONAL, *eight_servers(), "--dg-server", "none/*", "-n", "2"]
     run = run_pytest(*options, **four_gpus, **path)
     assert run.code == 0, run.text
     record = read_record(the_session(tmp_path) / "record.json")
@@ -114,14 +114,23 @@ def test_a_commit_while_the_session_runs_parts_no_workers(
 
 
 def test_auto_is_a_worker_for_each_gpu(run_pytest, eight_servers, four_gpus):
-    run = run_pytest(*FUNCTIONAL, *eight_servers(), "--server", "none/*", "-n", "auto", **four_gpus)
+    run = run_pytest(
+        *FUNCTIONAL, *eight_servers(), "--dg-server", "none/*", "-n", "auto", **four_gpus
+    )
     assert run.code == 0, run.text
     assert "created: 4/4 workers" in run.out
 
 
 def test_workers_share_the_one_lease_of_a_host_without_gpus(run_pytest, eight_servers, tmp_path):
     """One server at a time, each once; ids of tests stay as they are without workers."""
-    options = [*FUNCTIONAL, *eight_servers("cpu"), "--server", "*s[12]k*", "--server", "none*"]
+    options = [
+        *FUNCTIONAL,
+        *eight_servers("cpu"),
+        "--dg-server",
+        "*s[12]k*",
+        "--dg-server",
+        "none*",
+    ]
     run = run_pytest(*options, "-n", "3", "-v", XDG_RUNTIME_DIR=str(tmp_path))
     assert run.code == 0, run.text
     assert len(launches(tmp_path)) == 3
@@ -134,7 +143,7 @@ def test_workers_share_the_one_lease_of_a_host_without_gpus(run_pytest, eight_se
 def test_what_is_compared_with_a_server_that_cannot_boot_says_so(
     run_pytest, eight_servers, four_gpus, tmp_path
 ):
-    options = [*FUNCTIONAL, *eight_servers(), "--server", "*/graph", "-n", "2"]
+    options = [*FUNCTIONAL, *eight_servers(), "--dg-server", "*/graph", "-n", "2"]
     profile = tmp_path / "mine.toml"
     profile.write_text(
         profile.read_text().replace(
@@ -151,7 +160,7 @@ def test_what_is_compared_with_a_server_that_cannot_boot_says_so(
 @pytest.mark.parametrize("dist", ["load", "loadgroup", "each"])
 def test_speed_is_never_measured_beside_other_servers(run_pytest, eight_servers, tmp_path, dist):
     run = run_pytest(
-        "tests/suite", *eight_servers("cpu"), "--profile", "mine", "-n", "2", "--dist", dist
+        "tests/suite", *eight_servers("cpu"), "--dg-profile", "mine", "-n", "2", "--dist", dist
     )
     assert run.code == USAGE_ERROR, run.text
     assert "8 throughput tests would be timed beside other servers" in run.text
@@ -168,8 +177,8 @@ def test_without_benchmarks_no_session_is_green_under_require_baseline(
     run_pytest, eight_servers, tmp_path, left_out, workers
 ):
     run = run_pytest(
-        *("tests/suite", *eight_servers("cpu"), "--profile", "mine", "--server", "none*"),
-        *(*left_out, "-n", workers, "--require-baseline"),
+        *("tests/suite", *eight_servers("cpu"), "--dg-profile", "mine", "--dg-server", "none*"),
+        *(*left_out, "-n", workers, "--dg-require-baseline"),
         XDG_RUNTIME_DIR=str(tmp_path),
     )
     assert run.code == 1, run.text
@@ -193,7 +202,14 @@ def test_a_worker_that_crashes_takes_nothing_with_it_unnoticed(
         "    if 'PYTEST_XDIST_WORKER' in os.environ and 'none/graph' in item.name:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    options = [*FUNCTIONAL, *eight_servers(), "--server", "none/graph", "--server", "*s1k*/graph"]
+    options = [
+        *FUNCTIONAL,
+        *eight_servers(),
+        "--dg-server",
+        "none/graph",
+        "--dg-server",
+        "*s1k*/graph",
+    ]
     run = run_pytest(*options, "-n", "2", "--max-worker-restart", "0", "-p", "crash", **four_gpus)
     assert run.code == 1, run.text
     assert re.search(r"worker 'gw[01]' crashed", run.out)
@@ -201,7 +217,7 @@ def test_a_worker_that_crashes_takes_nothing_with_it_unnoticed(
 
 
 def test_a_run_that_stops_early_waits_for_nobody(run_pytest, eight_servers, four_gpus, tmp_path):
-    options = [*FUNCTIONAL, *eight_servers(), "--server", "*/graph", "-n", "2", "-x"]
+    options = [*FUNCTIONAL, *eight_servers(), "--dg-server", "*/graph", "-n", "2", "-x"]
     profile = tmp_path / "mine.toml"
     profile.write_text(
         profile.read_text().replace(

@@ -33,28 +33,28 @@ import time
 from pathlib import Path
 import pytest
 
-def note(subject):
-    port = subject.server.info["port"]
-    Path({up!r}).write_text(f"{{subject.server.served_model_name}} {{port}}")
+def note(dg_server):
+    port = dg_server.handle.info["port"]
+    Path({up!r}).write_text(f"{{dg_server.handle.served_model_name}} {{port}}")
 
 @pytest.fixture
-def broken(subject):
-    note(subject)
+def broken(dg_server):
+    note(dg_server)
     raise RuntimeError("planted")
 
-def test_fails(subject):
-    note(subject)
+def test_fails(dg_server):
+    note(dg_server)
     assert not "planted"
 
-def test_waits(subject):
-    note(subject)
+def test_waits(dg_server):
+    note(dg_server)
     time.sleep(600)
 
 def test_has_a_broken_fixture(broken):
     pass
 
-def test_is_well(subject):
-    subject.server.check_alive()
+def test_is_well(dg_server):
+    dg_server.handle.check_alive()
 """
 
 
@@ -150,7 +150,7 @@ class _Run:
         self.file.write_text(TESTS.format(up=str(self.up)))
         self.options = (
             *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "draftgate.plugin"),
-            *("-p", "no:cacheprovider", "--artifacts", str(folder / "artifacts"), "-m", "cpu"),
+            *("-p", "no:cacheprovider", "--dg-artifacts", str(folder / "artifacts"), "-m", "cpu"),
             *server,
         )
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}

@@ -86,7 +86,7 @@ def main() -> None:
         deaths = []
         for number, death in enumerate(DEATHS):
             place = Path(folder) / f"death-{number}"
-            server = ("--server-python", str(python), "--server", "tiny/none/cpu")
+            server = ("--dg-server-python", str(python), "--dg-server", "tiny/none/cpu")
             deaths.append(death_row(death, die(death, place, server)))
             sys.stdout.write(" | ".join(deaths[-1]) + "\n")
     PAGE.write_text(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from draftgate.preflight.case import errors
 
-pytestmark = pytest.mark.speculative
+pytestmark = pytest.mark.dg_speculative
 
 
 @pytest.mark.dg_check("pair")
-def test_pair_and_flags_fit(spec, session):
-    wrong = errors(session.findings(spec))
+def test_pair_and_flags_fit(dg_spec, dg_session):
+    wrong = errors(dg_session.findings(dg_spec))
     if wrong:
-        pytest.fail(f"{spec.id}: " + "\n".join(map(str, wrong)), pytrace=False)
+        pytest.fail(f"{dg_spec.id}: " + "\n".join(map(str, wrong)), pytrace=False)

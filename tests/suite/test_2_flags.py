@@ -7,13 +7,13 @@ from draftgate.gate.flags import judge_algorithm, judge_flags
 
 
 @pytest.mark.dg_check("algorithm")
-@pytest.mark.speculative
-def test_eagle3_draft_is_served_as_eagle3(subject, judged):
-    judged(judge_algorithm(subject.draft.config["architectures"], subject.server.info))
+@pytest.mark.dg_speculative
+def test_eagle3_draft_is_served_as_eagle3(dg_server, dg_judge):
+    dg_judge(judge_algorithm(dg_server.draft.config["architectures"], dg_server.info))
 
 
 @pytest.mark.dg_check("flags")
-def test_server_runs_what_was_asked_for(spec, subject, judged):
-    target, draft = subject.model_paths
-    judged(judge_flags(spec, subject.server.info, target_path=target, draft_path=draft))
-    subject.require_known_models()
+def test_server_runs_what_was_asked_for(dg_spec, dg_server, dg_judge):
+    target, draft = dg_server.model_paths
+    dg_judge(judge_flags(dg_spec, dg_server.info, target_path=target, draft_path=draft))
+    dg_server.require_known_models()

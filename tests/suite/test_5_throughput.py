@@ -10,25 +10,25 @@ from draftgate.report.slowdown import explain
 
 
 @pytest.mark.dg_check("speed")
-def test_throughput(spec, boot, session, subject, benchmark):
+def test_throughput(dg_spec, dg_boot, dg_session, dg_server, benchmark):
     if benchmark.disabled:
         pytest.skip("not measured: --benchmark-disable")
-    sample = subject.measure_throughput(benchmark.pedantic)
-    session.update(spec, boot, throughput=sample, invalid=boot_problems(sample))
-    times = subject.measure_step_times()
-    session.update(spec, boot, step_times=times)
+    sample = dg_server.measure_throughput(benchmark.pedantic)
+    dg_session.update(dg_spec, dg_boot, throughput=sample, invalid=boot_problems(sample))
+    times = dg_server.measure_step_times()
+    dg_session.update(dg_spec, dg_boot, step_times=times)
     if times.reason is not None:
-        session.say(f"{spec.id}  phases: not measured: {times.reason}")
-    benchmark.extra_info.update(spec=spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
+        dg_session.say(f"{dg_spec.id}  phases: not measured: {times.reason}")
+    benchmark.extra_info.update(spec=dg_spec.id, tok_s=sample.tok_s, step_s=sample.step_s)
 
 
 @pytest.mark.dg_check("speed-change")
-@pytest.mark.over_boots
-def test_throughput_is_that_of_the_baseline(spec, session, judged, benchmarks):
-    record = session.compiled()
-    if record is None or spec.id not in record.servers:
+@pytest.mark.dg_over_boots
+def test_throughput_is_that_of_the_baseline(dg_spec, dg_session, dg_judge, dg_benchmarks):
+    record = dg_session.compiled()
+    if record is None or dg_spec.id not in record.servers:
         pytest.skip("no speed was measured")
-    speeds = judge_speed(record, spec.id, session.accepted)
-    verdicts = [*speeds, *benchmarks.judge(record.servers[spec.id], speeds)]
-    baseline = baseline_of(record, spec.id, session.accepted)
-    judged(*verdicts, explain=lambda: explain(record, spec.id, verdicts, baseline))
+    speeds = judge_speed(record, dg_spec.id, dg_session.accepted)
+    verdicts = [*speeds, *dg_benchmarks.judge(record.servers[dg_spec.id], speeds)]
+    baseline = baseline_of(record, dg_spec.id, dg_session.accepted)
+    dg_judge(*verdicts, explain=lambda: explain(record, dg_spec.id, verdicts, baseline))

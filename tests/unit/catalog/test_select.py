@@ -86,8 +86,8 @@ def test_devices_that_no_chosen_server_runs_on(catalog: Catalog) -> None:
 
 def test_a_named_profile_needs_its_variables(catalog: Catalog, tmp_path: Path) -> None:
     assert refused(catalog, ["needy"]) == (
-        f"{tmp_path}/needy.toml: set D in the environment, or choose other servers with --server; "
-        "needed by needy/eagle3-s3k1d4/graph"
+        f"{tmp_path}/needy.toml: set D in the environment, or choose other servers with "
+        "--dg-server; needed by needy/eagle3-s3k1d4/graph"
     )
     assert ids(catalog, ["needy"], ["none/*"]) == ["needy/none/graph"]
     assert unset(catalog["needy"].servers[1]) == ("D",)

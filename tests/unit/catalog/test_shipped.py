@@ -13,9 +13,9 @@ import draftgate
 import pytest
 from draftgate.catalog.select import Catalog, load_profiles
 from draftgate.catalog.spec import ServerSpec
-from draftgate.choice import ordered
 from draftgate.engine.command import refuse_unknown
 from draftgate.models.checkpoint import read_checkpoint
+from draftgate.plugin.choice import ordered
 from draftgate.preflight.asked import asked_by_spec
 from draftgate.preflight.case import Case
 from draftgate.preflight.rules import judge

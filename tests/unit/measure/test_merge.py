@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from draftgate.catalog.select import load_profiles, select
-from draftgate.choice import ordered, share
 from draftgate.cli import main
 from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.errors import BaselineError
@@ -12,6 +11,7 @@ from draftgate.measure.merge import merge_records
 from draftgate.measure.record import recorded
 from draftgate.measure.record_file import write_record
 from draftgate.measure.verdict import Metric, Status
+from draftgate.plugin.choice import ordered, share
 from draftgate.report.page import render_page
 from draftgate.report.rows import speed_up_of
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftgate.progress import BootProgress
+from draftgate.session.progress import BootProgress
 
 ID = "tiny/none/cpu"
 
