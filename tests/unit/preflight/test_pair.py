@@ -30,8 +30,8 @@ def folder(name: str) -> Path:
 def case(draft: Path, spec=PLAIN, version="0.5.23", matters=True, **changes) -> Case:
     """The built-in target with `draft`, whose provenance only its weights tell."""
     assert spec.speculation is not None
-    untold = replace(spec.speculation, draft=replace(spec.speculation.draft, trained_on=None))
-    asked = replace(spec, **{"speculation": untold, **changes})
+    unsaid = replace(spec.speculation, draft=replace(spec.speculation.draft, trained_on=None))
+    asked = replace(spec, **{"speculation": unsaid, **changes})
     return Case(
         asked_by_spec(asked, Version(version), acceptance_matters=matters),
         Version(version),
