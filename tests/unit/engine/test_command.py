@@ -139,6 +139,23 @@ def test_a_server_without_speculation_gets_no_speculative_option(
     assert not [word for word in words if "speculative" in word or "hidden-states" in word]
 
 
+def test_random_weights_are_dummies_to_sglang(
+    make_spec: MakeSpec, make_interpreter: MakeInterpreter
+) -> None:
+    draft = dataclasses.replace(DRAFT, load_format="random")
+    spec = make_spec(
+        target=Target("/m/target", load_format="random"),
+        speculation=dataclasses.replace(EAGLE3, draft=draft),
+    )
+    words = command_for(spec, make_interpreter("0.5.23"))
+    assert value_after(words, "--load-format") == "dummy"
+    assert value_after(words, "--speculative-draft-load-format") == "dummy"
+    auto = make_spec(speculation=dataclasses.replace(EAGLE3, draft=Draft("eagle3", "/m/draft")))
+    words = command_for(auto, make_interpreter("0.5.23"))
+    assert value_after(words, "--load-format") == "auto"
+    assert "--speculative-draft-load-format" not in words
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
