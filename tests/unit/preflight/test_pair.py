@@ -170,5 +170,11 @@ def test_a_profile_abbreviates_nothing():
     assert finding.remedy == "write --disable-radix-cache"
 
 
+def test_a_flag_that_a_key_owns_is_not_advised_to_a_profile():
+    (finding,) = judge(case(folder("tiny-eagle3"), args=("--mem-fraction-statics", "0.3")))
+    assert finding.rule == "unknown-flag"
+    assert finding.remedy == "use the key 'mem_fraction_static'"
+
+
 def test_a_newer_sglang_is_judged_without_its_options():
     assert judge(case(folder("tiny-eagle3"), args=("--new-flag",), version="0.6.0")) == ()
