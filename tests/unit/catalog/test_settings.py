@@ -14,6 +14,7 @@ from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Targ
 from draftgate.engine import command
 from draftgate.engine.interpreter import Interpreter
 from draftgate.gate import flags as read_back
+from draftgate.measure.record import recorded
 from draftgate.measure.verdict import Status
 from draftgate.preflight.options import known_releases, options_of
 from packaging.version import Version
@@ -87,6 +88,8 @@ def test_one_row_adds_a_setting_everywhere(load: Load, refusal: Refusal, tmp_pat
         verdict = read_back.judge_flags(chain, told, target_path="t", draft_path="d")
         assert verdict.status is status
     assert verdict.reasons == ("stream_interval: asked for 3, the server runs 1",)
+    # The record.
+    assert recorded(chain).settings["stream_interval"] == 3
     # Lint of a command line.
     (found,) = findings(tmp_path, QWEN3_8B, qwen3(), "0.5.23", f"{TOLD} --stream-interval 0")
     assert (found.rule, found.message) == (
