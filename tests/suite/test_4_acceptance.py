@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.gate.acceptance import judge_length
-from draftgate.gate.acceptance_change import judge_change
+from draftgate.gate.acceptance import judge_change, judge_length, judge_several_gpus
 from draftgate.gate.history import acceptance_of, baseline_of
 from draftgate.gate.reuse import judge_cached, judge_next_turns
-from draftgate.gate.several_gpus import judge_several_gpus
 from draftgate.gate.text import judge_text
 from draftgate.preflight.serving import simulated_by
 

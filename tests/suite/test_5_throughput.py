@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from draftgate.gate.history import baseline_of
-from draftgate.gate.throughput import judge_speed
-from draftgate.gate.validity import boot_problems
+from draftgate.gate.throughput import boot_problems, judge_speed
 from draftgate.report.slowdown import explain
 
 

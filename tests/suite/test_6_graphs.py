@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.gate.graphs import judge_graphs, judge_same_acceptance, judge_same_states
+from draftgate.gate.acceptance import judge_same_acceptance
+from draftgate.gate.graphs import judge_graphs, judge_same_states
 
 
 @pytest.mark.dg_check("graphs-used")

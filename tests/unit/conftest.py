@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from draftgate.catalog.spec import Throughput
-from draftgate.gate.validity import boot_problems
+from draftgate.gate.throughput import boot_problems
 from draftgate.measure.machine import Machine
 from draftgate.measure.record import (
     SCHEMA,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.gate.acceptance_change import judge_change
+from draftgate.gate.acceptance import judge_change
 from draftgate.measure.samples import AcceptanceSample, PromptSample
 from draftgate.measure.verdict import Status
 from hypothesis import given

@@ -4,11 +4,11 @@ import math
 import re
 
 import pytest
+from draftgate.gate.acceptance import judge_same_acceptance
 from draftgate.gate.graphs import (
     judge_captures,
     judge_graph_use,
     judge_graphs,
-    judge_same_acceptance,
     judge_same_states,
 )
 from draftgate.gate.hidden_states import (

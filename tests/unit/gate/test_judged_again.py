@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from draftgate.gate.acceptance import judge_length
-from draftgate.gate.acceptance_change import judge_change
-from draftgate.gate.graphs import judge_same_acceptance
+from draftgate.gate.acceptance import (
+    judge_change,
+    judge_length,
+    judge_same_acceptance,
+    judge_several_gpus,
+)
 from draftgate.gate.hidden_states import judge_fc_width, judge_layers
 from draftgate.gate.history import acceptance_of, baseline_of
-from draftgate.gate.several_gpus import judge_several_gpus
 from draftgate.gate.store import load_accepted
 from draftgate.gate.throughput import judge_speed
 from draftgate.measure.record import Record, ServerRecord

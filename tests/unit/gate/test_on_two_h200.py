@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from draftgate.gate.several_gpus import judge_several_gpus
+from draftgate.gate.acceptance import judge_several_gpus
 from draftgate.measure.record import BootRecord
 from draftgate.measure.record_file import read_record
 from draftgate.measure.verdict import Status

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from draftgate.gate.several_gpus import judge_several_gpus
+from draftgate.gate.acceptance import judge_several_gpus
 from draftgate.measure.verdict import Status
 
 from tests.unit.conftest import acceptance

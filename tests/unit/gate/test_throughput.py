@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 from draftgate.diagnosis.of_record import diagnose_record
-from draftgate.gate.throughput import judge_speed
-from draftgate.gate.validity import boot_problems
+from draftgate.gate.throughput import boot_problems, judge_speed
 from draftgate.measure.record import Accepted
 from draftgate.measure.step_times import StepTimes
 from draftgate.measure.verdict import Status

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from draftgate.gate.validity import boot_problems
+from draftgate.gate.throughput import boot_problems
 from draftgate.measure.samples import Round, ThroughputSample
 from draftgate.measure.telemetry import Telemetry
 

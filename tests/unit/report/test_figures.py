@@ -6,8 +6,8 @@ import pytest
 from draftgate.measure.samples import Round
 from draftgate.measure.step_times import StepTimes
 from draftgate.report.figures.acceptance import shares_by_position
-from draftgate.report.figures.speed import break_even_figure, tok_s_figure
 from draftgate.report.figures.phases import step_figure
+from draftgate.report.figures.speed import break_even_figure, tok_s_figure
 from draftgate.report.figures.svg import scale, shorten, ticks
 from draftgate.report.rows import rows_of
 

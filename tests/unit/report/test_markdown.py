@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 from draftgate.measure.verdict import Status, Verdict
-from draftgate.report.files import write_markdown
-from draftgate.report.junit import properties_of
-from draftgate.report.markdown import render_markdown
+from draftgate.report.ci import properties_of, render_markdown, write_markdown
 
 from tests import states
 
