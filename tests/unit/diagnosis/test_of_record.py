@@ -11,8 +11,7 @@ from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.errors import BaselineError
 from draftgate.measure.record import BootRecord, Layers, Message, ServerRecord
 from draftgate.measure.record_file import read_record
-from draftgate.measure.samples import Round, ThroughputSample
-from draftgate.measure.step_times import StepTimes
+from draftgate.measure.samples import Round, StepTimes, ThroughputSample
 from draftgate.measure.verdict import Metric, Status
 
 from tests import states

@@ -12,8 +12,7 @@ from draftgate.diagnosis.speed import (
     parts,
     spelled,
 )
-from draftgate.measure.samples import Round, ThroughputSample
-from draftgate.measure.step_times import StepTimes
+from draftgate.measure.samples import Round, StepTimes, ThroughputSample
 
 
 def test_break_even_of_the_field():

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from draftgate.gate.changes import machine_changes, software_changes
+from draftgate.gate.history import machine_changes, software_changes
 
 SPEC = "tiny/eagle3-s3k1d4/cpu"
 

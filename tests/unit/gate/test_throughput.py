@@ -9,7 +9,7 @@ import pytest
 from draftgate.diagnosis.of_record import diagnose_record
 from draftgate.gate.throughput import boot_problems, judge_speed
 from draftgate.measure.record import Accepted
-from draftgate.measure.step_times import StepTimes
+from draftgate.measure.samples import StepTimes
 from draftgate.measure.verdict import Status
 from draftgate.report.rows import speed_up_of
 from hypothesis import given

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from draftgate.measure.samples import Round
-from draftgate.measure.step_times import StepTimes, quartiles, step_times
+from draftgate.measure.samples import Round, StepTimes, quartiles, step_times
 from draftgate.probes.phases import Step
 
 ROUND = Round(seconds=2.0, tokens=100, verify_steps=40, server_s=1.9)

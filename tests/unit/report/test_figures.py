@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from draftgate.measure.samples import Round
-from draftgate.measure.step_times import StepTimes
+from draftgate.measure.samples import Round, StepTimes
 from draftgate.report.figures.acceptance import shares_by_position
 from draftgate.report.figures.phases import step_figure
 from draftgate.report.figures.speed import break_even_figure, tok_s_figure
