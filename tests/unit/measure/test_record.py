@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from draftgate.catalog.select import load_profiles
 from draftgate.catalog.spec import Draft, Target
 from draftgate.errors import BaselineError
 from draftgate.measure.machine import Machine
@@ -16,6 +17,7 @@ from draftgate.measure.record import (
     Record,
     ServerRecord,
     Widths,
+    recorded,
 )
 from draftgate.measure.record_file import accepted, openings_of, read_record, write_record
 from draftgate.measure.samples import AcceptanceSample, PromptSample, Round, ThroughputSample
@@ -122,6 +124,20 @@ def test_a_baseline_keeps_no_path_of_the_host():
     assert stored.target == ModelIdentity("mine", "c0", "d0")
     assert stored.last.environment == {"OMP_NUM_THREADS": "1"}
     assert stored.last.resolved == {"attention_backend": "intel_amx"}
+
+
+def test_what_was_asked_for_is_recorded_without_secrets(tmp_path):
+    specs = [spec for profile in load_profiles(()).values() for spec in profile.servers]
+    (first, *_) = (spec for spec in specs if spec.speculation)
+    secret = replace(first, env=(("HF_TOKEN", "hf_1"),), args=("--api-key", "k1"))
+    servers = {s.id: replace(SERVER, id=s.id, spec=recorded(s)) for s in [*specs, secret]}
+    write_record(replace(RECORD, servers=servers), tmp_path / "record.json")
+    assert read_record(tmp_path / "record.json").servers == servers
+    kept = servers[secret.id].spec
+    assert (kept.source, kept.env) == (first.source.name, ("HF_TOKEN",))
+    assert kept.settings["context_length"] == first.context_length
+    assert "hf_1" not in (text := (tmp_path / "record.json").read_text())
+    assert '"k1"' not in text
 
 
 @pytest.mark.parametrize(
