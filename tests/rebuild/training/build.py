@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from draftgate.models.file_hash import sha256_of
 from draftgate.models.location import BUILTIN_FOLDER
+from draftgate.models.weights import sha256_of
 
 COMMITTED = BUILTIN_FOLDER
 SUMS_FILE = "SHA256SUMS"

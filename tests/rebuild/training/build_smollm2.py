@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from draftgate.models.file_hash import sha256_of
 from draftgate.models.location import BUILTIN_FOLDER
+from draftgate.models.weights import sha256_of
 from torch import Tensor
 
 from tests.rebuild.training.batches import learning_rate_factor

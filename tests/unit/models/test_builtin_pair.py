@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from draftgate.models.checkpoint import read_checkpoint
-from draftgate.models.eagle3 import aux_layer_ids, expected_fc_width
+from draftgate.models.config import aux_layer_ids, expected_fc_width
 from draftgate.models.location import BUILTIN_FOLDER
 
 from tests.rebuild.training.build import differing_files

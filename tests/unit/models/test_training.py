@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from draftgate.models.checkpoint import read_checkpoint
-from draftgate.models.safetensors_header import read_header
 
 from tests.unit.models import small_gguf
 
@@ -126,7 +125,7 @@ def test_the_whole_of_it_leaves_a_draft_that_the_suite_can_read(
     assert draft.trained_on == (-1, -1, 0)
     assert draft.config["draft_vocab_size"] == len(draft.read_integers("d2t")) == 40
     assert draft.config["tie_word_embeddings"] is False
-    assert {t.dtype for t in read_header(out / "model.safetensors").tensors.values()} == {
+    assert {t.dtype for t in draft.tensors.values()} == {
         "BF16",
         "I64",
         "BOOL",

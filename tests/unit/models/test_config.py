@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from draftgate.errors import ModelError
-from draftgate.models.eagle3 import aux_layer_ids, expected_fc_width, num_aux
+from draftgate.models.config import aux_layer_ids, expected_fc_width, num_aux
 
 
 def draft(ids: list[int] | None = None, **others: Any) -> dict[str, Any]:
