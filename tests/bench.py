@@ -18,8 +18,9 @@ from statistics import median
 import psutil
 from draftgate.catalog.select import load_profiles
 from draftgate.client import Client, Prompt
-from draftgate.engine.boot import boot
+from draftgate.engine.boot import launch
 from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.plan import plan_launch
 from draftgate.engine.server import RunningServer
 from draftgate.errors import ServerDied
 from draftgate.gate.store import load_accepted
@@ -135,12 +136,14 @@ def death_noticed_s(artifacts: Path, victim: str) -> float:
     """Seconds from a kill -9 in the middle of a request to the error in the caller."""
     spec = next(s for s in load_profiles()["tiny"].servers if s.id == "tiny/none/cpu")
     artifacts.mkdir()
-    server = boot(
-        spec,
-        interpreter=inspect_interpreter(Path(sys.executable)),
-        target_path=str(BUILTIN_FOLDER / "tiny"),
-        draft_path=None,
-        artifacts=artifacts,
+    server = launch(
+        plan_launch(
+            spec,
+            interpreter=inspect_interpreter(Path(sys.executable)),
+            target_path=str(BUILTIN_FOLDER / "tiny"),
+            draft_path=None,
+            artifacts=artifacts,
+        )
     )
     try:
         return _kill_in_a_request(server, _victim(server, victim))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from draftgate.catalog.select import load_profiles
-from draftgate.engine.boot import boot
+from draftgate.engine.boot import launch
 from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.plan import plan_launch
 from draftgate.measure.record_file import read_record
 from draftgate.models.location import locate
 from draftgate.probes import hooks
@@ -24,14 +25,16 @@ def server(tmp_path, monkeypatch):
     """A server with a key and with observers, as docs/attach.md starts it."""
     monkeypatch.setenv("DRAFTGATE_API_KEY", KEY)
     spec = next(spec for spec in load_profiles()["tiny"].servers if spec.id == ID)
-    running = boot(
-        spec,
-        interpreter=inspect_interpreter(Path(sys.executable)),
-        target_path=str(locate("builtin:tiny").folder),
-        draft_path=str(locate("builtin:tiny-eagle3").folder),
-        artifacts=tmp_path / "somebody",
-        overlays=(hooks.SITE,),
-        extra_args=hooks.probe_flags(tmp_path / "observed"),
+    running = launch(
+        plan_launch(
+            spec,
+            interpreter=inspect_interpreter(Path(sys.executable)),
+            target_path=str(locate("builtin:tiny").folder),
+            draft_path=str(locate("builtin:tiny-eagle3").folder),
+            artifacts=tmp_path / "somebody",
+            overlays=(hooks.SITE,),
+            extra_args=hooks.probe_flags(tmp_path / "observed"),
+        )
     )
     yield running
     running.stop()

@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 import pytest
 from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
-from draftgate.engine.boot import boot
+from draftgate.engine.boot import launch
 from draftgate.engine.interpreter import Interpreter, inspect_interpreter
+from draftgate.engine.plan import plan_launch
 from draftgate.engine.ports import is_free
 from draftgate.engine.process import marked_processes
 from draftgate.engine.server import RunningServer
@@ -111,12 +112,14 @@ def boot_on_cpu(
     **draft: Any,
 ) -> RunningServer:
     target_folder, draft_folder = models(**draft)
-    return boot(
-        spec_of(target_folder, draft_folder),
-        interpreter=interpreter,
-        target_path=str(target_folder),
-        draft_path=str(draft_folder),
-        artifacts=tmp_path / "artifacts",
+    return launch(
+        plan_launch(
+            spec_of(target_folder, draft_folder),
+            interpreter=interpreter,
+            target_path=str(target_folder),
+            draft_path=str(draft_folder),
+            artifacts=tmp_path / "artifacts",
+        )
     )
 
 
@@ -199,12 +202,14 @@ def test_a_value_the_parser_refuses_is_named_with_a_hint(
     target, draft = models()
     spec = spec_of(target, draft, "--quantization", "no-such-method")
     with pytest.raises(ServerExited) as caught:
-        boot(
-            spec,
-            interpreter=interpreter,
-            target_path=str(target),
-            draft_path=str(draft),
-            artifacts=tmp_path / "artifacts",
+        launch(
+            plan_launch(
+                spec,
+                interpreter=interpreter,
+                target_path=str(target),
+                draft_path=str(draft),
+                artifacts=tmp_path / "artifacts",
+            )
         )
     message = str(caught.value)
     assert "exit code 2" in message
@@ -226,7 +231,7 @@ ServerProcess.start(command, {env!r}, Path({log!r}), Path("/"), mark={mark!r}).w
 def test_a_booting_server_does_not_outlive_its_parent(
     models: Callable[..., tuple[Path, Path]], interpreter: Interpreter, tmp_path: Path
 ) -> None:
-    from draftgate.cpu_engine import cpu_environment
+    from draftgate.cpu_engine import ENVIRONMENT, SITE
     from draftgate.engine.ports import free_port
 
     target, _ = models()
@@ -236,7 +241,7 @@ def test_a_booting_server_does_not_outlive_its_parent(
         python=str(interpreter.python),
         model=str(target),
         port=free_port(),
-        env={"PATH": os.environ["PATH"], **cpu_environment({})},
+        env={"PATH": os.environ["PATH"], **ENVIRONMENT, "PYTHONPATH": str(SITE)},
         log=str(log),
         mark=mark,
     )

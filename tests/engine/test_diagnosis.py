@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from draftgate.catalog.select import load_profiles, select
 from draftgate.cli import main
-from draftgate.engine.boot import boot
+from draftgate.engine.boot import launch
 from draftgate.engine.interpreter import inspect_interpreter
+from draftgate.engine.plan import plan_launch
 from draftgate.models.location import locate
 
 pytestmark = pytest.mark.extended
@@ -18,12 +19,14 @@ pytestmark = pytest.mark.extended
 @pytest.fixture
 def server(tmp_path):
     (spec,) = select(load_profiles(()), ["tiny"], ["tiny/eagle3-s5k1d6/cpu"])
-    running = boot(
-        spec,
-        interpreter=inspect_interpreter(Path(sys.executable)),
-        target_path=str(locate(spec.target.path).folder),
-        draft_path=str(locate(spec.speculation.draft.path).folder),
-        artifacts=tmp_path,
+    running = launch(
+        plan_launch(
+            spec,
+            interpreter=inspect_interpreter(Path(sys.executable)),
+            target_path=str(locate(spec.target.path).folder),
+            draft_path=str(locate(spec.speculation.draft.path).folder),
+            artifacts=tmp_path,
+        )
     )
     yield running
     running.stop()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from draftgate.models.location import locate
-from draftgate.probes.phases import read_steps
+from draftgate.probes.records import read_steps
 
 from tests import planted
 from tests.conftest import ROOT

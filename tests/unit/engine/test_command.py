@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from draftgate.catalog.spec import Draft, ServerSpec, Speculation, Target
+from draftgate.cpu_engine import device_needs
 from draftgate.engine.command import build_command, value_after
-from draftgate.engine.device import device_needs
 from draftgate.engine.interpreter import Interpreter
 from draftgate.errors import CommandError
 from draftgate.preflight.options import known_releases, options_of

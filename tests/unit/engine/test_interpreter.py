@@ -83,7 +83,7 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_own_interpreter_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("draftgate.engine.interpreter.metadata_version", lambda name: "0.5.20")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.5.20")
     monkeypatch.setattr("subprocess.run", None)
     found = inspect_interpreter(Path(sys.executable))
     assert found.python == Path(sys.executable)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from draftgate.measure.samples import Round, StepTimes, quartiles, step_times
-from draftgate.probes.phases import Step
+from draftgate.probes.records import Step
 
 ROUND = Round(seconds=2.0, tokens=100, verify_steps=40, server_s=1.9)
 

@@ -14,7 +14,7 @@ import pytest
 from draftgate.errors import ProbeError
 from draftgate.probes.hooks import PHASES, probe_flags
 from draftgate.probes.observe import armed
-from draftgate.probes.phases import Step, read_steps
+from draftgate.probes.records import Step, read_steps
 
 TOOK_S = 0.002
 

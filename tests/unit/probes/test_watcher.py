@@ -63,7 +63,7 @@ def test_widths_and_sources_of_a_right_pair(
     assert seen.draft_step_widths == (64,)
     assert seen.unobserved == ()
     assert (seen.ranks, seen.ranks_agree) == (1, True)
-    assert seen.fc_ran_at_prefill
+    assert seen.fc_in is not None
 
 
 def test_the_embedding_is_a_source(models: Any, batch: Any, attached: Any) -> None:
@@ -84,7 +84,7 @@ def test_the_algorithm_eagle_on_an_eagle3_draft_is_said(
 ) -> None:
     target, draft = models.Target(), models.Draft()
     seen = observed(target, draft, batch, attached(target, draft), final=True)
-    assert not seen.fc_ran_at_prefill
+    assert seen.fc_in is None
     assert (seen.fc_in, seen.fc_out, seen.captured) == (None, None, None)
     assert seen.fed_width_prefill == 64
     # The draft added into the buffer it was fed: only a sketch taken before the pass can match.

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from draftgate.client.replies import returned_width
 from draftgate.errors import BadReply
-from draftgate.probes.returned import returned_width
 
 
 def row(width: int) -> list[float]:
