@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SITE_FILES = sorted((ROOT / "fixtures/draftgate").glob("*/site/**/*.py"))
+PACKAGE = ROOT / "fixtures/draftgate"
+SITE_FILES = sorted(PACKAGE.glob("*/site/**/*.py"))
 
 
 def test_the_page_lists_the_rooms_in_the_order_of_the_contract() -> None:
@@ -23,8 +24,15 @@ def test_the_page_lists_the_rooms_in_the_order_of_the_contract() -> None:
     ]
     floor_of = {room: floor for floor, rooms in enumerate(layers) for room in rooms}
     floor_of.pop("(suite)")
-    assert sorted(shown) == sorted(floor_of)
+    assert sorted(shown) == sorted(floor_of) == sorted(rooms())
     assert [floor_of[room] for room in shown] == sorted(floor_of.values())
+
+
+def rooms() -> set[str]:
+    """What lies in the package, the suite apart."""
+    found = {path.stem for path in PACKAGE.glob("*.py")}
+    found |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return found - {"__init__", "suite"}
 
 
 @pytest.mark.parametrize("file", SITE_FILES, ids=lambda file: file.name)
