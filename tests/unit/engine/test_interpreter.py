@@ -35,7 +35,6 @@ def test_the_version_and_prefix_of_another_environment(bare_environment: Path) -
     found = inspect_interpreter(python)
     software = {"python": platform.python_version(), "sglang": "0.5.16"}
     assert found == Interpreter(python, Version("0.5.16"), bare_environment, software)
-    assert found.notice is None
 
 
 def test_sglang_is_not_imported(bare_environment: Path) -> None:
@@ -48,12 +47,10 @@ def test_sglang_is_not_imported(bare_environment: Path) -> None:
         (site / "sglang.py").unlink()
 
 
-def test_a_newer_version_is_used_with_a_notice(bare_environment: Path) -> None:
-    found = inspect_interpreter(install(bare_environment, "0.5.24"))
-    assert found.notice is not None
-    assert "SGLang 0.5.24 is newer than 0.5.23" in found.notice
-    post = inspect_interpreter(install(bare_environment, "0.5.23.post1"))
-    assert post.notice is None
+@pytest.mark.parametrize("version", ["0.5.24", "0.5.23.post1"])
+def test_a_newer_version_is_used(bare_environment: Path, version: str) -> None:
+    found = inspect_interpreter(install(bare_environment, version))
+    assert found.sglang_version == Version(version)
 
 
 def test_an_old_version_is_refused(bare_environment: Path) -> None:
