@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from draftgate.cli import main
 
 from tests.conftest import ROOT
 from tests.states import REAL
@@ -37,3 +39,10 @@ def test_a_closed_pipe_is_quiet(command):
     os.close(writer)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_it_says_its_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"draftgate {version('draftgate')}\n"
