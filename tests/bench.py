@@ -13,7 +13,6 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import psutil
 from draftgate.catalog.select import load_profiles
@@ -88,16 +87,16 @@ def figures(record: Record) -> list[tuple[str, str, str]]:
 def untouched_figure(empty: Path, pairs: int = 10) -> tuple[str, str, str]:
     """What the plugin costs a session that asks for nothing: runs with and without it in turns."""
     empty.mkdir()
-    cost_s = []
+    took_s: dict[tuple[str, ...], list[float]] = {(): [], ("-p", "no:draftgate.plugin"): []}
     for _ in range(pairs):
-        took_s = {}
-        for option in ("draftgate.plugin", "no:draftgate.plugin"):
-            words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", option]
+        for options, seconds in took_s.items():
+            words = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options]
             begin = time.perf_counter()
             subprocess.run(words, cwd=empty, check=False, capture_output=True)
-            took_s[option] = time.perf_counter() - begin
-        cost_s.append(took_s["draftgate.plugin"] - took_s["no:draftgate.plugin"])
-    return "a session that asks for nothing", f"{1000 * median(cost_s):.0f} ms more", "<= 50 ms"
+            seconds.append(time.perf_counter() - begin)
+    with_it_s, without_s = map(min, took_s.values())  # what others do meanwhile only adds
+    cost_ms = 1000 * (with_it_s - without_s)
+    return "a session that asks for nothing", f"{cost_ms:.0f} ms more", "<= 50 ms"
 
 
 def baselines_figures(record: Record, baselines: Path) -> list[tuple[str, str, str]]:

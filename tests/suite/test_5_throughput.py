@@ -9,6 +9,8 @@ from draftgate.report.slowdown import explain
 
 
 @pytest.mark.dg_check("speed")
+# A server that dies, or Ctrl-C, before the first round: the test has its own error.
+@pytest.mark.filterwarnings("ignore:Benchmark fixture was not used")
 def test_throughput(dg_spec, dg_boot, dg_session, dg_server, benchmark):
     if benchmark.disabled:
         pytest.skip("not measured: --benchmark-disable")
