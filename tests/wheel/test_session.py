@@ -104,3 +104,15 @@ def test_options_of_the_repository_s_pyproject_do_without_a_command_line(reposit
     assert run.code == 0, run.text
     assert len(repository.started) == 2
     assert list(repository.folder.glob("out/*/record.json"))
+
+
+def test_a_configuration_that_pytest_does_not_read_is_named(repository):
+    """It would have judged other servers than those that the repository names."""
+    repository.write("pytest.ini", "[pytest]\ndg_profiles = mine.toml\n")
+    run = repository.pytest(
+        *("--pyargs", "draftgate.suite", "--dg-server-python", str(repository.server_python))
+    )
+    assert run.code == 4, run.text
+    assert f"{repository.folder / 'pytest.ini'}: its options of draftgate are not read" in run.err
+    assert "--dg-server-python=PATH" in run.err
+    assert not repository.started
