@@ -1,7 +1,8 @@
-"""Server specs for tests: of the built-in pair, any value replaced."""
+"""Server specs for tests, of the built-in pair, any value replaced; what a command line says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,8 @@ def spec_of(**changes: Any) -> ServerSpec:
         "reference_id": None,
     }
     return ServerSpec(**{**values, **changes})
+
+
+def value_after(command: Sequence[str], name: str) -> str:
+    """The word after the option `name` in a command line."""
+    return command[command.index(name) + 1]

@@ -128,7 +128,7 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
 ) -> None:
     server = boot_on_cpu(models, interpreter, tmp_path)
     try:
-        assert server.info["served_model_name"] == server.served_model_name
+        assert server.info["served_model_name"] == server.plan.served_model_name
         assert server.info["version"] == str(interpreter.sglang_version)
         assert server.info["speculative_algorithm"] == "EAGLE3"
         assert server.info["speculative_num_steps"] == 3
@@ -137,8 +137,8 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
         assert server.info["attention_backend"] == "intel_amx"
         assert server.info["context_length"] == 1024
         assert server.info["enable_return_hidden_states"] is True
-        assert list(server.phases) == ["imports", "weights", "kv cache", "warm-up"]
-        assert sum(server.phases.values()) == pytest.approx(server.boot_s, abs=0.5)
+        assert list(server.log.durations_s()) == ["imports", "weights", "kv cache", "warm-up"]
+        assert sum(server.log.durations_s().values()) == pytest.approx(server.boot_s, abs=0.5)
         with urllib.request.urlopen(f"{server.base_url}/health", timeout=5) as answer:
             assert answer.status == 200
         server.check_alive()
@@ -160,7 +160,7 @@ def test_a_real_server_says_what_it_was_started_with_and_its_death_is_noticed(
         assert time.monotonic() - killed < 0.5
     finally:
         server.stop()
-    assert marked_processes(server.served_model_name) == []
+    assert marked_processes(server.plan.served_model_name) == []
     assert is_free(int(server.info["port"]))
 
 

@@ -35,7 +35,7 @@ import pytest
 
 def note(dg_server):
     port = dg_server.handle.info["port"]
-    Path({up!r}).write_text(f"{{dg_server.handle.served_model_name}} {{port}}")
+    Path({up!r}).write_text(f"{{dg_server.handle.plan.served_model_name}} {{port}}")
 
 @pytest.fixture
 def broken(dg_server):

@@ -69,8 +69,8 @@ class FakeNvml:
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
         return 0x05
 
-    def nvmlDeviceGetName(self, handle: str) -> bytes:
-        return b"NVIDIA H200"
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return "NVIDIA H200"
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
         return SimpleNamespace(total=143771 * MIB, used=self.used[handle] * MIB)

@@ -9,7 +9,7 @@ import pytest
 from draftgate.catalog import expand, settings
 from draftgate.catalog.kinds import COUNT
 from draftgate.catalog.setting import REQUIRED, Flag, Setting
-from draftgate.catalog.settings import SETTINGS, owner_of, rows_of
+from draftgate.catalog.settings import SETTINGS, flag_owners, rows_of
 from draftgate.catalog.spec import Draft, Prompts, ServerSpec, Speculation, Target, Throughput
 from draftgate.engine import command
 from draftgate.engine.interpreter import Interpreter
@@ -20,6 +20,7 @@ from draftgate.preflight.options import known_releases, options_of
 from packaging.version import Version
 
 from tests.rebuild.profile_keys import tables
+from tests.specs import value_after
 from tests.unit.preflight.pairs import QWEN3_8B, TOLD, findings, qwen3
 
 from .conftest import CHAIN, HEAD, Load, Refusal
@@ -72,7 +73,7 @@ def test_one_row_adds_a_setting_everywhere(load: Load, refusal: Refusal, tmp_pat
         port=1,
         served_model_name="n",
     )
-    assert command.value_after(words, "--stream-interval") == "3"
+    assert value_after(words, "--stream-interval") == "3"
     # The refusal in `args`, and of SGLang's own name as a key.
     assert refusal(HEAD + CHAIN + 'args = ["--stream-int", "3"]') == [
         "servers[0].args: --stream-int may not be given here (it can stand for "
@@ -138,7 +139,7 @@ def test_every_release_has_the_flag_of_every_row(release: Version) -> None:
 
 def test_sglang_s_own_names_lead_to_the_keys() -> None:
     assert {
-        flag: owner.spelled if (owner := owner_of(flag)) else None
+        flag: owner.spelled if (owner := flag_owners().get(flag)) else None
         for flag in ("--speculative-eagle-topk", "--model", "--cuda-graph-bs", "--page-size")
     } == {
         "--speculative-eagle-topk": "topk",

@@ -13,7 +13,7 @@ import draftgate
 import pytest
 from draftgate.catalog.select import Catalog, load_profiles
 from draftgate.catalog.spec import ServerSpec
-from draftgate.engine.command import refuse_unknown
+from draftgate.engine.command import check_arguments
 from draftgate.models.checkpoint import read_checkpoint
 from draftgate.plugin.choice import ordered
 from draftgate.preflight.asked import asked_by_spec
@@ -178,7 +178,7 @@ def test_both_releases_know_the_flag_against_the_fused_all_reduce(
 ) -> None:
     for spec in profiles["kimi-k25-shape-2gpu"].servers:
         assert spec.args[4:] == ("--enforce-disable-flashinfer-allreduce-fusion",)
-        refuse_unknown(spec, Version(version), spec.args)
+        check_arguments(spec, Version(version))
         if spec.speculation is not None:
             target, draft = (
                 read_checkpoint(BUILTIN / f"kimi-k25-shape{end}") for end in ("", "-eagle3")

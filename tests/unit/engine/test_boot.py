@@ -69,7 +69,7 @@ def test_a_healthy_server_becomes_ready_and_leaves_nothing(plan_stand_in: Plan, 
         assert server.info["port"] == plan.port
         assert server.base_url == f"http://127.0.0.1:{plan.port}"
         assert seen[0][0] == "imports"
-        assert sum(server.phases.values()) <= server.boot_s
+        assert sum(server.log.durations_s().values()) <= server.boot_s
         assert server.boot_s < SOON_S
         assert (plan.artifacts / "command.txt").read_text().count("sglang.launch_server") == 1
     finally:
@@ -96,7 +96,7 @@ def test_a_program_that_cannot_be_started(plan_stand_in: Plan, tmp_path: Path) -
     command = (str(absent), *plan.command[1:])
     gone = Launch(
         *(plan.spec, command, plan.environment, plan.port, plan.served_model_name),
-        *(plan.artifacts, (), plan.secrets),
+        *(plan.artifacts, (), None, plan.secrets),
     )
     message = failure_of(gone, ServerExited)
     assert f"{absent} could not be started" in message

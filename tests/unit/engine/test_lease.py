@@ -58,7 +58,7 @@ def take(folder: Path, count: int, told: list[str], timeout_s: float = 0.3) -> l
     with lease(
         "gpu", count, timeout_s=timeout_s, notify=told.append, directory=folder, gpus=GPUS
     ) as held:
-        return [gpu.index for gpu in held.gpus]
+        return [gpu.index for gpu in held]
 
 
 def test_the_first_gpus_that_are_free_are_leased_and_given_back(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_two_suites_have_gpus_of_their_own_and_a_third_waits_for_both(tmp_path: 
         with lease(
             "gpu", 1, timeout_s=10, notify=told.append, directory=tmp_path, gpus=gpus
         ) as held:
-            assert [gpu.index for gpu in held.gpus] == [1]
+            assert [gpu.index for gpu in held] == [1]
         assert end.wait() == 0
         with (
             pytest.raises(DeviceError, match=rf"2 of GPU-0, GPU-1 .* held by pid {first} "),
@@ -133,7 +133,7 @@ def test_waiting_ends_when_the_holder_ends(tmp_path: Path) -> None:
         assert note["pid"] == pid
         subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -9 {pid}"]).wait()
         with lease("cpu", 0, timeout_s=10, notify=told.append, directory=tmp_path) as held:
-            assert held.gpus == ()
+            assert held == ()
 
 
 def test_absent_gpus_are_an_error_with_the_remedy(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_phases_follow_the_lines_and_never_go_back(
     assert log.phase == "ready"
     assert list(log.durations_s()) == [name for name in PHASES if name != "ready"]
     assert all(seconds >= 0 for seconds in log.durations_s().values())
-    assert log.fatal_line() is None
+    assert log.fatal_line is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_fatal_lines(tmp_path: Path, line: str) -> None:
     path.write_text(f"before\n{line}\nafter\n")
     log = ServerLog(path)
     log.update()
-    assert log.fatal_line() == line
+    assert log.fatal_line == line
 
 
 def test_one_soft_watchdog_is_allowed_and_a_second_is_not(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_one_soft_watchdog_is_allowed_and_a_second_is_not(tmp_path: Path) -> Non
     line = "Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=True)"
     path.write_text(line + "\n")
     log.update()
-    assert log.fatal_line() is None
+    assert log.fatal_line is None
     with path.open("a") as file:
         file.write(line + "\n")
     log.update()
-    assert log.fatal_line() == line
+    assert log.fatal_line == line
 
 
 def test_a_line_written_in_pieces_is_read_as_one(tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_a_line_written_in_pieces_is_read_as_one(tmp_path: Path) -> None:
     log = ServerLog(path)
     path.write_text("[ts] Received sigquit from a ")
     log.update()
-    assert log.fatal_line() is None
+    assert log.fatal_line is None
     with path.open("a") as file:
         file.write("child process.\n")
     log.update()
-    assert log.fatal_line() == "[ts] Received sigquit from a child process."
+    assert log.fatal_line == "[ts] Received sigquit from a child process."
 
 
 def test_twenty_megabytes_of_junk_in_bounded_memory(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from draftgate.catalog.spec import ServerSpec
 from draftgate.cpu_engine import SITE
-from draftgate.engine.command import value_after
 from draftgate.engine.gpus import Gpu
 from draftgate.engine.interpreter import Interpreter
 from draftgate.engine.plan import Launch, plan_launch
 from draftgate.errors import DeviceError
 from packaging.version import Version
+
+from tests.specs import value_after
 
 INTERPRETER = Interpreter(Path(sys.executable), Version("0.5.23"), Path(sys.prefix))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draftgate.catalog.settings import flag_of
+from draftgate.catalog.settings import row_of
 from draftgate.cli import main
 from draftgate.preflight.rules import RULES
 
@@ -125,7 +125,9 @@ class TestOutput:
     ):
         asked = {"algorithm": "EAGLE3", "num_steps": 3, "topk": 1, "num_draft_tokens": 4}
         asked |= {"context_length": 1024, **told}
-        flags = [word for key, value in asked.items() for word in (flag_of(key), str(value))]
+        flags = [
+            word for key, value in asked.items() for word in (row_of(key).names[0], str(value))
+        ]
         lint(*TINY, "--", *flags)
         said = capsys.readouterr().out
         assert by_flags in said
