@@ -370,9 +370,9 @@ def test_a_message_has_at_most_15_lines(refusal: Refusal) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"[target]\npath = \n", "not TOML: line 2, column 8: Invalid value"),
-        (b"a = 1\na = 2\n", "not TOML: line 2, column 6: Cannot overwrite a value"),
-        (b'a = "x', "not TOML: line 1, at the end of the file: Unterminated string"),
+        (b"[target]\npath = \n", "not TOML: Invalid value (at line 2, column 8)"),
+        (b"a = 1\na = 2\n", "not TOML: Cannot overwrite a value (at line 2, column 6)"),
+        (b'a = "x', "not TOML: Unterminated string (at end of document)"),
         (b"a = \xff", "not UTF-8 (byte 4)"),
         (
             b"",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from draftgate.errors import ModelError
-from draftgate.models.config import aux_layer_ids, expected_fc_width, num_aux
+from draftgate.models.config import aux_layer_ids, expected_fc_width
 
 
 def draft(ids: list[int] | None = None, **others: Any) -> dict[str, Any]:
@@ -15,37 +15,32 @@ def draft(ids: list[int] | None = None, **others: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("config", "count", "width"),
+    ("config", "width"),
     [
-        pytest.param(draft([1, 3, 5]), 3, 192, id="three taps"),
-        pytest.param(draft([-1, 1, 3]), 3, 192, id="embedding among them"),
-        pytest.param(draft([1, 5]), 2, 128, id="two taps"),
-        pytest.param(draft(), 3, 192, id="no eagle_config"),
-        pytest.param(draft(eagle_config=None), 3, 192, id="null eagle_config"),
-        pytest.param(draft([]), 3, 192, id="no ids count as none given"),
-        pytest.param(draft([2, 30, 58], hidden_size=7168), 3, 21504, id="Kimi-K2.5"),
+        pytest.param(draft([1, 3, 5]), 192, id="three taps"),
+        pytest.param(draft([-1, 1, 3]), 192, id="embedding among them"),
+        pytest.param(draft([1, 5]), 128, id="two taps"),
+        pytest.param(draft(), 192, id="no eagle_config"),
+        pytest.param(draft(eagle_config=None), 192, id="null eagle_config"),
+        pytest.param(draft([]), 192, id="no ids count as none given"),
+        pytest.param(draft([2, 30, 58], hidden_size=7168), 21504, id="Kimi-K2.5"),
         pytest.param(
             draft([2, 30, 58], hidden_size=6144, target_hidden_size=8192),
-            3,
             24576,
             id="wide target",
         ),
-        pytest.param(draft(target_hidden_size=None), 3, 192, id="null target size"),
-        pytest.param(draft([1, 3, 5], num_aux_hidden_states=4), 4, 256, id="explicit count wins"),
-        pytest.param(draft(num_aux_hidden_states=2), 2, 128, id="explicit count alone"),
-        pytest.param(
-            draft(eagle_config={"use_aux_hidden_state": False}), 1, 64, id="no aux states"
-        ),
+        pytest.param(draft(target_hidden_size=None), 192, id="null target size"),
+        pytest.param(draft([1, 3, 5], num_aux_hidden_states=4), 256, id="explicit count wins"),
+        pytest.param(draft(num_aux_hidden_states=2), 128, id="explicit count alone"),
+        pytest.param(draft(eagle_config={"use_aux_hidden_state": False}), 64, id="no aux states"),
         pytest.param(
             draft(eagle_config={"use_aux_hidden_state": False}, target_hidden_size=128),
-            1,
             64,
             id="no aux states, wide target",
         ),
     ],
 )
-def test_width(config: dict[str, Any], count: int, width: int) -> None:
-    assert num_aux(config) == count
+def test_width(config: dict[str, Any], width: int) -> None:
     assert expected_fc_width(config) == width
 
 
@@ -80,4 +75,4 @@ def test_sizes_that_cannot_be(config: dict[str, Any], key: str) -> None:
 
 def test_eagle_config_of_a_wrong_type() -> None:
     with pytest.raises(ModelError, match="eagle_config must be an object, not 'x'"):
-        num_aux(draft(eagle_config="x"))
+        expected_fc_width(draft(eagle_config="x"))
