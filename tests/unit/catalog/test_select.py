@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from draftgate.catalog.select import Catalog, load_profiles, select, shipped_profiles, unset
+from draftgate.catalog.select import Catalog, load_profiles, select, shipped_profiles
 from draftgate.errors import ProfileError
 
 from .conftest import CHAIN, HEAD
@@ -90,7 +90,7 @@ def test_a_named_profile_needs_its_variables(catalog: Catalog, tmp_path: Path) -
         "--dg-server; needed by needy/eagle3-s3k1d4/graph"
     )
     assert ids(catalog, ["needy"], ["none/*"]) == ["needy/none/graph"]
-    assert unset(catalog["needy"].servers[1]) == ("D",)
+    assert catalog["needy"].servers[1].unset_variables == ("D",)
 
 
 def test_only_chosen_profiles_are_read(catalog: Catalog, tmp_path: Path) -> None:
