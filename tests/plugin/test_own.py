@@ -55,18 +55,18 @@ def test_the_example_runs_alone(own, elsewhere, workers):
     (steps, short) = record.servers[SPEC].last.figures
     assert (steps.check, steps.name, steps.unit, steps.gate) == (
         STEPS,
-        "verify steps",
+        "steps of four",
         "steps",
         True,
     )
     assert (short.check, short.name, short.gate) == (SHORT, "short answer", False)
     (verdict,) = record.servers[SPEC].verdicts
-    assert (verdict.check, verdict.metric, verdict.status) == (STEPS, "verify steps", "recording")
+    assert (verdict.check, verdict.metric, verdict.status) == (STEPS, "steps of four", "recording")
     page = (elsewhere / "artifacts" / record.session / "report.html").read_text()
     markdown = (elsewhere / "artifacts" / record.session / "report.md").read_text()
     for text in (run.out, page, markdown.replace("\\_", "_")):
         assert STEPS in text
-        assert f"verify steps {steps.value:.4g} steps" in text
+        assert f"steps of four {steps.value:.4g} steps" in text
 
 
 def test_it_shares_the_boots_of_the_suite(own, elsewhere):
