@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from draftgate.measure.record import (
     Record,
     ServerRecord,
     Widths,
+    geometric,
     recorded,
 )
 from draftgate.measure.record_file import accepted, openings_of, read_record, write_record
@@ -50,6 +52,7 @@ SERVER = ServerRecord(
     outcomes={"speed": "passed"},
     verdicts=VERDICTS,
 )
+OF_TINY = "tiny/none/graph"
 RECORD = Record(
     schema=SCHEMA,
     accepted=None,
@@ -101,6 +104,10 @@ def test_a_write_that_fails_leaves_the_old_record(written, monkeypatch):
         ),
         ('{"schema": 1}', "schema 1, .* reads schema 2 and 3; it is of an older .*: measure again"),
         ('{"benchmarks": []}', "not a record of draftgate: it names no schema"),
+        ('{"schema": true}', "schema must be a whole number, is true"),
+        ('{"schema": "2"}', 'schema must be a whole number, is "2"'),
+        ('{"schema": 2.0}', "schema must be a whole number, is 2.0"),
+        ('{"schema": null}', "schema must be a whole number, is null"),
         ('{"schema": 2}', "session: Field required"),
         ('{"schema": 2, "servers": {"a": 1}}', "schema 2, and not as its draftgate wrote it"),
         ('{"schema": 3}', "session: Field required"),
@@ -111,6 +118,46 @@ def test_what_is_no_record(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(BaselineError, match=words):
         read_record(path)
+
+
+def _floors(value):
+    def damage(record):
+        record["servers"][OF_TINY]["spec"]["category_floors"] = value
+
+    return damage
+
+
+def _without_memory(record):
+    record["machine"]["gpu_memory_mib"] = []
+
+
+def _renamed(record):
+    record["servers"][OF_TINY]["id"] = "tiny/other"
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_floors("x"), rf"servers\.{OF_TINY}\.spec\.category_floors: .*dictionary"),
+        (_floors(["x"]), rf"servers\.{OF_TINY}\.spec\.category_floors: .*dictionary"),
+        (_without_memory, r"machine\.gpu_memory_mib: expected one for each .*gpus, 1, is 0;"),
+        (_renamed, rf"servers\.{OF_TINY}\.id: expected the key .*, is 'tiny/other';"),
+    ],
+)
+def test_a_damaged_record_of_schema_2_is_one_error_that_names_the_key(tmp_path, damage, words):
+    record = json.loads((ROOT / "docs/records/h200x1-tiny-sglang-0.5.16.json").read_text())
+    damage(record)
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(BaselineError, match=words):
+        read_record(path)
+
+
+@pytest.mark.parametrize("value", [39.0, 0.1, 1e9])
+def test_the_geometric_mean_of_one_value_is_that_value(value):
+    assert geometric([value]) == value
+    assert geometric([value, 4 * value]) == pytest.approx(2 * value)
+    assert geometric([]) is None
 
 
 def test_a_baseline_keeps_no_path_of_the_host():
