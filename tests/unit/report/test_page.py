@@ -104,7 +104,7 @@ def test_numbers_are_the_records(rendered, state):
         ("red", "3 of 8 servers are red; 1 asked for and not measured in full."),
         ("nothing", "Nothing was measured."),
         ("sixty", "60 servers, all green."),
-        ("real", "Nothing is red; 8 of 8 servers not judged in full."),
+        ("real", "Nothing is red; 8 of 8 servers not judged in full; 2 not measured."),
     ],
 )
 def test_the_headline(rendered, state, sentence):
