@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from draftgate.errors import BaselineError
+from draftgate.errors import BaselineError, MeasurementError
 from draftgate.gate.accept import accept_record
 from draftgate.gate.figures import judge_figure
 from draftgate.measure.record import OwnFigure
 from draftgate.measure.record_file import write_record
 from draftgate.measure.verdict import Status
+from draftgate.plugin.own import _checked
+from draftgate.report.baselines import render_baselines
 from draftgate.report.ci import render_markdown
 from draftgate.report.page import render_page
+from draftgate.report.rows import Mark, own_rows_of, rows_of
 from draftgate.report.table import render_table
 
 from tests.unit.conftest import NONE
@@ -67,6 +70,74 @@ def test_the_direction_that_is_worse_is_red(session, value, less, status):
     assert low < verdict.effect < high
     assert (verdict.limit > 10.1) is less
     assert (verdict.metric, verdict.check, verdict.unit) == ("cost", CHECK, "ms")
+
+
+def test_a_red_figure_names_its_test_and_the_remedy(session):
+    past = [session(f"s{i:02}", cost) for i, cost in enumerate(PAST)]
+    first, *others = judged(session("now", 12.0), past).reasons
+    assert first.startswith("cost: worse: 12 ms against 10.02")
+    assert others[-1] == (
+        f"figure 'cost' of {CHECK}; if it is meant: draftgate accept RECORD --lower --reason TEXT"
+    )
+    assert CHECK not in str(judged(session("now", 10.03), past))
+
+
+def test_the_value_of_one_boot_is_kept_as_it_was_measured(session):
+    past = [session(f"s{i:02}", cost) for i, cost in enumerate(PAST)]
+    for accepted in (past, past[:3], []):
+        assert judged(session("now", 39.0), accepted).value == 39.0
+
+
+def test_a_regression_stands_in_the_table_of_own_tests_alone(session):
+    past = [session(f"s{i:02}", cost) for i, cost in enumerate(PAST)]
+    record = session("now", 12.0)
+    server = record.servers[NONE]
+    server = replace(
+        server,
+        outcomes={**server.outcomes, CHECK: "failed"},
+        verdicts=(judged(record, past),),
+    )
+    record = replace(record, servers={NONE: server})
+    (row,), (own,) = rows_of(record), own_rows_of(record)
+    assert (row.mark, row.baseline.text) == (Mark.RED, "-")
+    assert own.baseline.text == "FAIL regression +19.7%"
+
+
+@pytest.mark.parametrize(
+    ("less", "count", "rest"),
+    [
+        (True, 5, "5 10.02 ms 0.6% +2.3% 3.4% provisional 5/12"),
+        (False, 5, "5 10.02 ms 0.6% -2.3% 3.4% provisional 5/12"),
+        (True, 2, "2 10.05 ms - - - recording 2/5"),
+    ],
+)
+def test_the_command_baseline_lists_it(session, less, count, rest):
+    past = [session(f"s{i:02}", cost, less=less) for i, cost in enumerate(PAST[:count])]
+    rows = [" ".join(row.split()) for row in render_baselines({"c": past}, width=140).splitlines()]
+    assert f"{NONE} {CHECK} cost {rest}" in rows
+    reason = judged(session("now", 10.0, less=less), past).reasons[0]
+    assert count < 5 or f"limit {rest.split()[4]})" in reason
+    free = [session(f"s{i:02}", cost, gate=False) for i, cost in enumerate(PAST)]
+    assert CHECK not in render_baselines({"c": free}, width=140)
+
+
+def test_a_long_name_of_a_test_is_listed_whole(session):
+    record = session("s00", 10.0)
+    server = record.servers[NONE]
+    check = "test_" + "mine_" * 12 + "::" + "test_" + "cost_" * 12
+    figure = replace(server.last.figures[0], check=check)
+    boot = replace(server.last, figures=(figure,))
+    record = replace(record, servers={NONE: replace(server, boots=(boot,))})
+    shown = render_baselines({"c": [record]}, width=140)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert "recording 1/5" in shown
+
+
+@pytest.mark.parametrize("name", ["verify steps", "step-rate", "acceptance", "speed-up"])
+def test_no_figure_takes_the_name_of_a_metric(name):
+    figure = OwnFigure(CHECK, name, 1.0, "", True, False)
+    with pytest.raises(MeasurementError, match=f"'{name}' is a metric of the suite"):
+        _checked(figure, ())
 
 
 def test_below_five_sessions_it_is_recording(session):
