@@ -120,6 +120,35 @@ def test_a_figure_that_cannot_be_kept_is_one_clear_error(own, elsewhere, call, m
     assert f"MeasurementError: dg_figure of test_mine::test: {message}" in run.out
 
 
+def test_parameters_share_one_check(own, elsewhere):
+    (elsewhere / "test_mine.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test(dg_figure, n):\n"
+        "    dg_figure('p', n)\n"
+    )
+    run = own("test_mine.py", "--dg-server", "none/cpu")
+    assert run.code == 1
+    assert "the parameters of a test share one check; put the parameter into the name" in run.out
+    assert 'dg_figure(f"p {n}", ...)' in run.out
+
+
+def test_a_server_that_died_in_its_last_test_is_that_test_s_error(own, elsewhere):
+    (elsewhere / "test_mine.py").write_text(
+        "import os, signal, time\n"
+        "def test_first(dg_server): pass\n"
+        "def test_last(dg_server):\n"
+        "    os.kill(dg_server.handle.process.pid, signal.SIGKILL)\n"
+        "    time.sleep(0.5)\n"
+    )
+    run = own("test_mine.py")
+    assert run.code == 1, run.text
+    for server in (NONE, SPEC):
+        assert f"ERROR test_mine.py::test_last[{server}] - ServerDied: " in run.out
+        outcomes = newest(elsewhere).servers[server].outcomes
+        assert outcomes == {"test_mine::test_first": "passed", "test_mine::test_last": "error"}
+
+
 def test_two_files_of_one_name_are_told_apart_by_their_user(own, elsewhere):
     (elsewhere / "below").mkdir()
     (elsewhere / "below" / "test_mine.py").write_text(EXAMPLE)
@@ -150,6 +179,13 @@ def test_options_are_needed_with_workers(run_elsewhere, elsewhere):
         ("rerunfailures", (), "flaky", "pytest-rerunfailures: test_fast is marked flaky"),
         ("pytest_repeat", ("--count", "2"), "", "pytest-repeat: --count is given"),
         ("pytest_forked", ("--forked",), "", "pytest-forked: --forked is given"),
+        ("pytest_retry", ("--retries", "1"), "", "leave out --retries for draftgate's tests"),
+        ("pytest_retry", (), "flaky(retries=1)", "leave out the marker flaky"),
+        ("rerunfailures", ("-o", "reruns=2"), "", "the ini key reruns is given"),
+        ("pytest_flakefinder", ("--flake-finder",), "", "leave out --flake-finder"),
+        ("pytest_run_parallel.plugin", ("--parallel-threads", "2"), "", "--parallel-threads is"),
+        ("pytest_run_parallel.plugin", (), "iterations(2)", "leave out the marker iterations"),
+        ("pytest_run_parallel.plugin", (), "parallel_threads(1)", ""),
         ("pytest_forked", (), "", ""),
         ("pytest_repeat", ("--count", "1"), "", ""),
     ],
@@ -158,10 +194,20 @@ def test_a_plugin_that_would_falsify_is_refused_by_name(
     own, elsewhere, module, option, mark, words
 ):
     """Stand-ins of the plugins: `tox -e wheel` has the real ones."""
-    names = {"rerunfailures": "--reruns", "pytest_repeat": "--count", "pytest_forked": "--forked"}
-    kind = "action='store_true'" if module == "pytest_forked" else "type=int, default=None"
-    (elsewhere / f"{module}.py").write_text(
-        f"def pytest_addoption(parser):\n    parser.addoption('{names[module]}', {kind})\n"
+    names = {
+        "rerunfailures": "'--reruns', type=int",
+        "pytest_repeat": "'--count', type=int",
+        "pytest_forked": "'--forked', action='store_true'",
+        "pytest_retry": "'--retries', type=int",
+        "pytest_flakefinder": "'--flake-finder', action='store_true', dest='flake_finder_enable'",
+        "pytest_run_parallel.plugin": "'--parallel-threads', default=1",
+    }
+    path = elsewhere / f"{module.replace('.', '/')}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "def pytest_addoption(parser):\n"
+        f"    parser.addoption({names[module]})\n"
+        "    parser.addini('reruns', 'as the option')\n"
     )
     (elsewhere / "test_mine.py").write_text(
         f"import pytest\n{f'@pytest.mark.{mark}' if mark else ''}\ndef test_fast(dg_spec): pass\n"
@@ -169,6 +215,16 @@ def test_a_plugin_that_would_falsify_is_refused_by_name(
     run = own("-p", module, *option, "test_mine.py", "--collect-only", PYTHONPATH=str(elsewhere))
     assert run.code == (USAGE_ERROR if words else 0), run.text
     assert words in run.err
+
+
+def test_the_decorator_of_flaky_is_refused_by_name(own, elsewhere):
+    (elsewhere / "flaky.py").touch()
+    (elsewhere / "test_mine.py").write_text(
+        "def test_fast(dg_spec): pass\ntest_fast._flaky_max_runs = 2\n"
+    )
+    run = own("-p", "flaky", "test_mine.py", "--collect-only", PYTHONPATH=str(elsewhere))
+    assert run.code == USAGE_ERROR
+    assert "flaky: test_fast is decorated by @flaky" in run.err
 
 
 def test_the_order_of_boots_is_draftgate_s(own, elsewhere):

@@ -64,7 +64,7 @@ def test_unknown_profile(catalog: Catalog) -> None:
     assert refused(catalog, ["bot"]) == (
         "unknown profile 'bot'; did you mean 'both'? There are: both, needy"
     )
-    assert refused(catalog, ["zzz"]) == "unknown profile 'zzz'; There are: both, needy"
+    assert refused(catalog, ["zzz"]) == "unknown profile 'zzz'; there are: both, needy"
 
 
 def test_glob_without_a_match(catalog: Catalog) -> None:
