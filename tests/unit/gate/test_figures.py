@@ -137,7 +137,7 @@ def test_a_long_name_of_a_test_is_listed_whole(session):
 def test_no_figure_takes_the_name_of_a_metric(name):
     figure = OwnFigure(CHECK, name, 1.0, "", True, False)
     with pytest.raises(MeasurementError, match=f"'{name}' is a metric of the suite"):
-        _checked(figure, ())
+        _checked(figure, (), is_parametrized=False)
 
 
 def test_below_five_sessions_it_is_recording(session):
