@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from draftgate.diagnosis.conclusion import conclude_acceptance
+from draftgate.diagnosis.conclusion import conclude_server
 from draftgate.measure.record import BootRecord
 from draftgate.measure.record_file import read_record, write_record
 from draftgate.measure.samples import DraftAlone
@@ -122,7 +122,7 @@ def _read(report: Path, artifacts: Path) -> Seen:
         said="".join(p.output_sha256[:4] for p in sample.prompts) if sample else None,
         fed=name_layers(boot.layers.fed) if boot.layers else None,
         alone=_lengths(alone) if alone else None,
-        concluded=str(conclude_acceptance(server, boot)).splitlines()[0] if alone else None,
+        concluded=str(conclude_server(server)).splitlines()[0] if server and alone else None,
     )
 
 
