@@ -118,6 +118,28 @@ def test_a_worker_that_dies_as_soon_as_it_has_its_name_is_noticed(tmp_path: Path
         server.stop()
 
 
+def test_what_a_worker_forks_is_no_worker(tmp_path: Path) -> None:
+    """It bears the worker's title until it runs its own command, and may end in between."""
+    forks = (
+        "import os, time\n"
+        "open('/proc/self/comm', 'w').write('sglang::scheduler')\n"
+        "for wait_s in (1.0, 0.0):\n"
+        "    if not os.fork(): time.sleep(wait_s); os._exit(0)\n"
+        "time.sleep(2.0)\n"
+        "print('forked', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    worker = f"subprocess.Popen(['sglang::scheduler', '-c', {forks!r}], executable=sys.executable)"
+    server = start(f"import subprocess, sys, time; {worker}; time.sleep(600)", tmp_path)
+    try:
+        wait_for_log(tmp_path, "forked")
+        time.sleep(0.5)
+        assert server.watch() is None
+        assert list(server.workers.values()) == ["sglang::scheduler"]
+    finally:
+        server.stop()
+
+
 def test_the_server_gets_default_signals_and_no_input(tmp_path: Path) -> None:
     code = (
         "import signal, sys\n"
